@@ -82,6 +82,9 @@ class Client:
     """One client id."""
 
     durable = False
+    #: Seconds that its session outlives a connection, in MQTT 5.
+    expiry = 0
+    keep_alive = 0
 
     def __init__(self, world: World, name: str, version: ProtocolVersion = V5) -> None:
         self.world = world
@@ -110,9 +113,8 @@ class Client:
         self.line = Line(node)
         self._until = self.world.clock.monotonic() + PATIENCE
         self._decoder = Decoder(role=Role.CLIENT, version=self.version)
-        expiry = FOR_EVER if self.durable else 0
-        properties = Properties(session_expiry_interval=expiry) if self.version is V5 else Properties()
-        self.send(Connect(self.version, self.name, not self.durable, 0, None, None, will, properties))
+        properties = Properties(session_expiry_interval=self.expiry) if self.version is V5 else Properties()
+        self.send(Connect(self.version, self.name, not self.durable, self.keep_alive, None, None, will, properties))
         self.world.trace(f"{self.name} connects to {node.name}")
 
     def send(self, *packets: Packet) -> None:
@@ -231,6 +233,7 @@ class Persistent(Publisher):
     """Durable: what is not acknowledged when the connection ends is sent again on the next one, in its order."""
 
     durable = True
+    expiry = FOR_EVER
 
     def __init__(self, world: World, name: str, version: ProtocolVersion = V5) -> None:
         super().__init__(world, name, version)
@@ -265,6 +268,7 @@ class Subscriber(Client):
     """Durable; remembers the packet ids of QoS 2 as long as its session lives."""
 
     durable = True
+    expiry = FOR_EVER
 
     def __init__(self, world: World, name: str, version: ProtocolVersion = V5) -> None:
         super().__init__(world, name, version)

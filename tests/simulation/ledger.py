@@ -88,7 +88,7 @@ class Account:
 class Ledger:
     """Of one world."""
 
-    def __init__(self) -> None:
+    def __init__(self, late: float = LATE) -> None:
         self.sent: dict[bytes, Sent] = {}
         self.accounts: defaultdict[str, Account] = defaultdict(Account)
         #: Name of a will → whether its connection is sure to have broken.
@@ -100,8 +100,8 @@ class Ledger:
         #: Topic → numbers of its retained messages, and when: those acknowledged; and those that never were.
         self._kept: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
         self._unsure: defaultdict[str, set[int]] = defaultdict(set)
-        #: More when clocks are wrong.
-        self.late = LATE
+        #: Seconds that a message may come after its expiry: at least, and more when clocks are wrong.
+        self.least_late = self.late = late
         #: Until when links or clocks were not right.
         self.rough_until = 0.0
         #: Node → until when it may not have heard of what others have acknowledged, and has said so or stood still.

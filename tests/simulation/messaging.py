@@ -43,6 +43,9 @@ class Weather:
 
 
 FINE = Weather()
+#: Seconds for which a busy node is held up, and from one time to the next.
+HELD_UP = (0.05, 2.5)
+BETWEEN = (0.2, 4.0)
 
 
 class Network:
@@ -57,6 +60,8 @@ class Network:
         self.nodes: dict[str, SimulatedMessaging] = {}
         #: Node → seconds by which its wall clock is wrong.
         self.skews: dict[str, float] = {}
+        #: Nodes are held up now and then, each for a moment: their timers come late, and all together.
+        self.busy = False
         self.delivered = self.lost = 0
         self._cuts: set[tuple[str, str]] = set()
         #: (from, to) → when the latest message that keeps its order comes.
@@ -67,7 +72,19 @@ class Network:
         if name in self.nodes:
             raise ValueError(f"{name} is alive")
         node = self.nodes[name] = SimulatedMessaging(self, name)
+        if self.busy:
+            self._hold_up_sometime(node.clock)
         return node
+
+    def _hold_up_sometime(self, clock: NodeClock) -> None:
+        """Something else has the node's processor, again and again, for less than others notice."""
+
+        def hold_up() -> None:
+            if self.busy and not clock.stopped:
+                clock.hold_up(self.rng.uniform(*HELD_UP))
+                self._hold_up_sometime(clock)
+
+        self.clock.call_later(self.rng.uniform(*BETWEEN), hold_up)
 
     def kill(self, name: str) -> None:
         """No call of it happens any more, and it hears nothing; what it has sent is under way."""
@@ -223,13 +240,14 @@ class SimulatedMessaging:
 
 
 class NodeClock:
-    """A node's own view of the time (``ports.clock.Clock``): while it is paused nothing is called."""
+    """A node's own view of the time (``ports.clock.Clock``): while it is paused or held up nothing is called."""
 
     def __init__(self, clock: ManualClock, skew: Callable[[], float] = float) -> None:
         self._clock = clock
         self.skew = skew
+        self.stopped = False
         self._paused = False
-        self._stopped = False
+        self._held_up = False
         self._overdue: list[_NodeTimer] = []
         self._arrived: list[Callable[[], None]] = []
 
@@ -245,16 +263,20 @@ class NodeClock:
         return timer
 
     def due(self, timer: _NodeTimer) -> None:
-        if self._paused:
+        if self._still:
             self._overdue.append(timer)
-        elif not self._stopped:
+        elif not self.stopped:
             timer.fire()
+
+    @property
+    def _still(self) -> bool:
+        return self._paused or self._held_up
 
     def arrive(self, call: Callable[[], None]) -> None:
         """Something came from outside."""
-        if self._paused:
+        if self._still:
             self._arrived.append(call)
-        elif not self._stopped:
+        elif not self.stopped:
             call()
 
     def pause(self) -> None:
@@ -262,6 +284,20 @@ class NodeClock:
 
     def resume(self) -> None:
         self._paused = False
+        self._catch_up()
+
+    def hold_up(self, seconds: float) -> None:
+        """Nothing is called for so long."""
+        self._held_up = True
+        self._clock.call_later(seconds, self._let_go)
+
+    def _let_go(self) -> None:
+        self._held_up = False
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        if self._still:
+            return
         overdue, self._overdue = self._overdue, []
         arrived, self._arrived = self._arrived, []
         for timer in overdue:
@@ -271,8 +307,8 @@ class NodeClock:
 
     def stop(self) -> None:
         """Nothing is called any more."""
-        self._stopped = True
-        self._paused = False
+        self.stopped = True
+        self._paused = self._held_up = False
         self._overdue, self._arrived = [], []
 
     def leave(self) -> None:

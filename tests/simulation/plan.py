@@ -64,17 +64,22 @@ class Shape(NamedTuple):
     changing: bool
     #: Gateways tell whose connections begin and end.
     told: bool
+    #: Nodes are held up now and then, for a moment.
+    busy: bool
 
 
 #: How many worlds have servers: they find more, and take longer.
 SERVED: Final = 0.25
+#: How many have busy nodes.
+BUSY: Final = 0.15
 
 
 def shape_of(seed: int, *, served: bool = False) -> Shape:
     """``served``: there are servers, whatever the dice say."""
     rng = random.Random(f"{seed}/shape")
     nodes, chance = rng.choice((2, 2, 3, 3, 3, 4)), rng.random()
-    return Shape(nodes, served or chance < SERVED, rng.random() < 0.4, seed % 5 in (2, 3))
+    changing, busy = rng.random() < 0.4, rng.random() < BUSY
+    return Shape(nodes, served or chance < SERVED, changing, seed % 5 in (2, 3), busy)
 
 
 def plan_of(seed: int, steps: int = STEPS, *, served: bool = False) -> list[Act]:

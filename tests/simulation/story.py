@@ -9,9 +9,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from iot_mqtt.values import ProtocolVersion
 from tests.simulation.clients import Keeper, Mortal, Persistent, Publisher, Reader, Subscriber
+from tests.simulation.fleeting import GONE, Fleeting
 from tests.simulation.ledger import Broken
 from tests.simulation.plan import OF_TWO, SERVER_TROUBLES, TROUBLES, Act, plan_of, shape_of
 from tests.simulation.troubles import Troubles
@@ -49,7 +51,8 @@ class Story:
     ) -> None:
         shape = shape_of(seed, served=served)
         self.seed = seed
-        self.world = world = World(seed, NAMES[: shape.nodes], tell, served=shape.served, lie=lie, told=shape.told)
+        names = NAMES[: shape.nodes]
+        self.world = world = World(seed, names, tell, served=shape.served, lie=lie, told=shape.told, busy=shape.busy)
         self.acts = plan_of(seed, served=served) if acts is None else acts
         #: Draws topics that nobody has published to; None: in every other world there are none.
         self._fresh = random.Random() if seed % 2 else None
@@ -60,7 +63,8 @@ class Story:
         self.publishers = [Persistent(world, "p0"), Publisher(world, "p1"), Publisher(world, "p2", V311)]
         self.keeper = Keeper(world, "k")
         self.mortals = [Mortal(world, f"m{number}") for number in range(2)]
-        world.clients = [*self.durable, *self.publishers, self.keeper, *self.mortals]
+        self.fleeting = [Fleeting(world, f"f{number}", silent=number % 2 == 0) for number in range(6 * shape.busy)]
+        world.clients = [*self.durable, *self.publishers, self.keeper, *self.mortals, *self.fleeting]
 
     @property
     def durable(self) -> list[Subscriber]:
@@ -105,6 +109,7 @@ class Story:
         figures["deliveries"] = sum(account.came.total() for account in world.ledger.accounts.values())
         figures["overtaken"] = world.ledger.overtaken()
         figures["wills"] = len(world.ledger.wills)
+        figures["worlds with busy nodes"] = int(bool(self.fleeting))
         if world.servers is not None:
             figures["worlds with servers"] = 1
             figures.update(world.servers.happened)
@@ -187,6 +192,12 @@ class Story:
                 self._connect(rng, mortal.live)
             elif chance < 0.03:
                 mortal.leave(politely=rng.random() < 0.3)
+        for fleeting in self.fleeting:
+            chance = rng.random()
+            if fleeting.idle and chance < 0.1:
+                self._connect(rng, partial(fleeting.come, rng=rng))
+            elif chance < 0.03:
+                fleeting.leave(politely=rng.random() < 0.3)
 
     def _connect(self, rng: random.Random, connect: Callable[..., None]) -> None:
         lives = [life for life in self.world.lives.values() if not life.ended and life.ready]
@@ -240,6 +251,8 @@ class Story:
         self.troubles.over()
         for client in (*self.publishers, self.keeper, *self.mortals):
             client.leave()
+        for fleeting in self.fleeting:
+            fleeting.leave_for_good()
         # Sooner than anybody could be taken for dead, later, or much later.
         world.wait(rng.choice((0.1, 3.0, 8.0)))
         later = random.Random(f"{self.seed}/later")
@@ -261,6 +274,7 @@ class Story:
             away = [one.name for one in self.durable if not one.connected]
             raise Broken(f"return: not everybody comes back: {away}")
         world.until(lambda: everybody_is_there() and world.ledger.settled(), 40.0)
+        world.network.busy = False
         reader = Reader(world, "reader")
         world.clients.append(reader)
         reader.connect(rng.choice(world.running))
@@ -271,6 +285,9 @@ class Story:
         world.ledger.close()
         world.ledger.check_retained(reader.found)
         world.check_sums()
+        if not world.until(lambda: not any(one.has_session for one in self.fleeting), GONE):
+            there = [one.name for one in self.fleeting if one.has_session]
+            raise Broken(f"session: long after they had to expire there are those of {there}")
 
     def _publish_long_after(self, rng: random.Random) -> None:
         """What is subscribed to is wanted, too, when nobody remembers any more who had the session while it moved."""

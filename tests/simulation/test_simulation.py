@@ -53,6 +53,13 @@ def test_logs_that_are_read_side_by_side_are_found() -> None:
 
 
 @pytest.mark.timeout(300)
+def test_timers_that_are_lost_on_busy_nodes_are_found() -> None:
+    """Connections that have fallen silent stay, and sessions whose time is over."""
+    done = simulate("--seeds", "100", "--first", "2000130", "--plant", "lost-ticks", native="off")
+    assert done.returncode == 1 and ("silent: " in done.stdout or "session: " in done.stdout), done.stdout + done.stderr
+
+
+@pytest.mark.timeout(300)
 def test_a_server_that_lies_about_what_it_missed_is_found_and_nothing_without_it() -> None:
     """It says "absent" of what was written while it was away. The same seeds keep every promise when it does not."""
     seeds = "--first", str(LIE), "--served"

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Final
 
 from tests.simulation.ignite.servers import Server, Servers
-from tests.simulation.ledger import LATE
 from tests.simulation.messaging import Weather
 from tests.simulation.speed import Speed
 from tests.simulation.world import World
@@ -106,7 +105,8 @@ class Troubles:
         skews = self._world.network.skews
         skews[name] = skew = rng.uniform(-SKEW, SKEW)
         apart = max(0.0, *skews.values()) - min(0.0, *skews.values())
-        self._world.ledger.late = max(self._world.ledger.late, LATE + 2 * apart)
+        ledger = self._world.ledger
+        ledger.late = max(ledger.late, ledger.least_late + 2 * apart)
         self._world.trace(f"the clock of {name} is wrong by {skew:.1f} s")
 
     # Between nodes.

@@ -23,8 +23,8 @@ from tests.simulation.brokers import BrokerLife
 from tests.simulation.clients import Client
 from tests.simulation.doors import Door, IgniteDoor, MapDoor
 from tests.simulation.ignite.servers import Servers
-from tests.simulation.ledger import Broken, Ledger
-from tests.simulation.messaging import Network, SimulatedMessaging, Weather
+from tests.simulation.ledger import LATE, Broken, Ledger
+from tests.simulation.messaging import HELD_UP, Network, SimulatedMessaging, Weather
 from tests.simulation.sharedgrid import SharedGrid
 
 SETTINGS = ClusterSettings(
@@ -57,6 +57,7 @@ class World:
         served: bool = False,
         lie: bool = False,
         told: bool = False,
+        busy: bool = False,
     ) -> None:
         self.seed = seed
         #: Gateways tell whose connections begin and end.
@@ -64,6 +65,7 @@ class World:
         self.rng = random.Random(seed)
         self.clock = ManualClock()
         self.network = Network(self.clock, self.rng, Weather((0.001, 0.003)))
+        self.network.busy = busy
         self.ensemble = MemoryEnsemble(self.clock, session_timeout=5.0, latency=0.01)
         #: What the nodes share is at servers, or it is one map: that is faster, and never wrong.
         self.servers = Servers(self.clock, self.rng, lie=lie) if served else None
@@ -71,7 +73,8 @@ class World:
         self.settings = SETTINGS
         #: How long what QoS 1 changes of a session may be unwritten.
         self.progress_delay = (0.1, 1.0, 0.0)[seed % 3]
-        self.ledger = Ledger()
+        # Its publisher's node may have been held up before it had read it, and the reader's before it sent it.
+        self.ledger = Ledger(LATE + 2 * HELD_UP[1] if busy else LATE)
         #: Nodes that are to be there.
         self.names = names
         #: Those that have left for good.

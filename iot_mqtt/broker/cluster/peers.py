@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, cast
+from typing import ClassVar, Final, cast
 
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.fanout import FanOut
@@ -27,6 +27,8 @@ from iot_mqtt.ports.grid import WriteBatch
 from iot_mqtt.topics import Routes, parse_shared
 from iot_mqtt.values import Subscription
 
+#: No node's number: stands for all that have not said what they want.
+UNHEARD: Final = 0
 #: A shared group as subscribed, and the member that was picked; None: the plain subscribers.
 Member = tuple[str, str] | None
 
@@ -194,6 +196,7 @@ class PeerRoutes:
         #: By peer and by the filter of the group.
         self._group_keepers: dict[tuple[int, str], GroupKeeper] = {}
         self._members: dict[tuple[int, str, str], RemoteMember] = {}
+        self._doubtful = False
 
     # As a participant in commits. A batch may be made ready in the middle of a turn, when the one before it is
     # committed: what has gathered by then is in it, and must be forwarded with it, because the end of the log is
@@ -252,6 +255,19 @@ class PeerRoutes:
         kept = [Interest(one.filter, kept=True) for one in self._wants[number].values() if one.kept]
         self.wants(number, kept, full=True)
 
+    def doubt(self, some: bool) -> None:
+        """See ``ports.cluster.Node``. Whoever is not heard may have members of any group: until they have said it, no
+        group loses its place in this node's log because those that are heard let go of it.
+        """
+        self._doubtful = some
+        if some:
+            for cursor in self._groups:
+                self._group_kept(UNHEARD, cursor.filter)
+        else:
+            for number, filter in list(self._group_keepers):
+                if number == UNHEARD:
+                    self._group_let_go(number, filter)
+
     def _apply(self, peer: Peer, before: Interest, now: Interest) -> None:
         if parse_shared(now.filter) is None:
             self._apply_plain(peer, before, now)
@@ -270,7 +286,8 @@ class PeerRoutes:
     def _apply_shared(self, peer: Peer, before: Interest, now: Interest) -> None:
         filter, groups = now.filter, self._groups
         if now.kept != before.kept:
-            self._keep_group(peer.number, filter, now.kept)
+            change = self._group_kept if now.kept else self._group_let_go
+            change(peer.number, filter)
         for client_id in before.members:
             if client_id not in now.members:
                 self._set(self._members.pop((peer.number, filter, client_id)), filter, present=False)
@@ -283,15 +300,17 @@ class PeerRoutes:
                 self._set(member, filter, present=True)
                 groups.entered(filter)
 
-    def _keep_group(self, number: int, filter: str, kept: bool) -> None:
-        groups = self._groups
-        if kept:
+    def _group_kept(self, number: int, filter: str) -> None:
+        if (number, filter) not in self._group_keepers:
             keeper = self._group_keepers[number, filter] = GroupKeeper(f"\0keeper-{number}")
             self._set(keeper, filter, present=True)
-            groups.kept((filter,))
-        else:
-            self._set(self._group_keepers.pop((number, filter)), filter, present=False)
-            groups.emptied(filter)
+            self._groups.kept((filter,))
+
+    def _group_let_go(self, number: int, filter: str) -> None:
+        if self._doubtful:
+            self._group_kept(UNHEARD, filter)
+        self._set(self._group_keepers.pop((number, filter)), filter, present=False)
+        self._groups.emptied(filter)
 
     def _set(self, receiver: Keeper | GroupKeeper | Peer | RemoteMember, filter: str, *, present: bool) -> None:
         if present:

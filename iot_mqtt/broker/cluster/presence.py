@@ -50,6 +50,7 @@ class Presence:
     def doubt(self, some: bool) -> None:
         self._unheard.doubt(some)
         self._groups.doubt(some)
+        self._routes.doubt(some)
 
     def node_gone(self, number: int) -> None:
         self._routes.down(number)

@@ -46,13 +46,22 @@ class Groups:
         self._waiting = waiting
         self._count = count
         self._loaded = False
+        #: While it is not known what some node wants: where the log ended when that began, and groups that have ended
+        #: since, and where.
+        self._doubted_from: int | None = None
+        self._ended_at: dict[str, int] = {}
+
+    def doubt(self, some: bool) -> None:
+        """See ``ports.cluster.Node``. A group that is heard of only now may have been owed what was recorded since."""
+        self._doubted_from = self._means.logs.own.end if some else None
+        self._ended_at.clear()
 
     def joined(self, session: Member, filter: str) -> None:
         """A session has subscribed to a shared filter; its first durable member makes a group durable."""
         group = self._registry.find(filter)
         assert group is not None
         if session.durable:
-            self._keep(group)
+            self._keep(group, self._means.logs.own.end)
         for cursor in self._registry.of_filter(filter):
             self._registry.enter(session, cursor)
             cursor.read_on()
@@ -62,21 +71,32 @@ class Groups:
         for filter in filters:
             group = self._registry.find(filter)
             if group is not None:
-                self._keep(group)
+                self._keep(group, self._owed_from(filter))
+
+    def _owed_from(self, filter: str) -> int:
+        """Where a group begins that others have known of for a while, maybe."""
+        if self._doubted_from is None:
+            return self._means.logs.own.end
+        return self._ended_at.get(filter, self._doubted_from)
 
     def loaded(self) -> None:
         """All of this node's own are in memory."""
         self._loaded = True
 
-    def _keep(self, group: Group) -> None:
+    def _keep(self, group: Group, position: int) -> None:
         if not self._loaded or self._registry.of(group) is not None or group in self._waiting:
             # What is durable from the start is looked at when everything is loaded.
             return
         log = self._means.logs.own
-        if log.writer in self._registry.writers:
-            self._records.moved(self.add(group, log.end, live=True))
-        else:
-            self._waiting.add(group, log.end)
+        if log.writer not in self._registry.writers:
+            self._waiting.add(group, position)
+            return
+        live = position == log.end
+        cursor = self.add(group, position, live=live)
+        self._records.moved(cursor)
+        if not live:
+            self._count()
+            cursor.read_on()
 
     def add(self, group: Group, position: int, *, live: bool, log: LogReader | None = None) -> GroupCursor:
         """Make a group durable."""
@@ -128,6 +148,8 @@ class Groups:
         """It is not given out here any more, and its records are left alone."""
         self._registry.remove(cursor)
         self._records.forget(cursor)
+        if cursor.is_own and self._doubted_from is not None:
+            self._ended_at[cursor.filter] = cursor.log.end
 
     def member_gone(self, session: Member, *, ended: bool) -> None:
         """A member lost its connection: what it has not confirmed is for the others."""

@@ -98,7 +98,7 @@ class SharedGroups:
         self.take, self.has_room = self._member_side.take, self._member_side.has_room
         self.remembered = self._member_side.remembered
         self.told, self.end_turn, self.committed = link.told, link.end_turn, link.committed
-        self.peer_down, self.doubt = self._leases.peer_down, self._search.doubt
+        self.peer_down = self._leases.peer_down
         self.when_open = self._waiting.when_open
 
     def __iter__(self) -> Iterator[GroupCursor]:
@@ -165,6 +165,11 @@ class SharedGroups:
         self._link.begin()
 
     # Among other nodes.
+
+    def doubt(self, some: bool) -> None:
+        """See ``ports.cluster.Node``."""
+        self._groups.doubt(some)
+        self._search.doubt(some)
 
     def join(self, peers: Peers, others: OtherNodes) -> None:
         """There are others from now on; before anything is loaded."""

@@ -24,6 +24,8 @@ _ADOPTING: Final = "tests/unit/cluster/test_adoption.py"
 _OWNING: Final = ("tests/unit/cluster/test_ownership.py", "tests/unit/cluster/test_roster.py")
 _CONVERSATION: Final = "iot_mqtt/cluster/conversation.py"
 _UNHEARD: Final = "iot_mqtt/broker/cluster/unheard.py"
+_UNHEARD_GROUPS: Final = "tests/unit/broker/test_unheard_groups.py"
+_GROUPS: Final = "iot_mqtt/broker/shared_groups/groups.py"
 _VERSIONS: Final = "iot_mqtt/broker/cluster/retained_versions.py"
 _RETENTION: Final = "iot_mqtt/broker/publishing/retention.py"
 _RETAINED: Final = "tests/unit/broker/test_retained_versions.py"
@@ -318,6 +320,30 @@ CLUSTER: Final = (
         "",
         ("tests/unit/broker/test_unheard.py",),
         "what a node may want that is not heard is acknowledged and in no log",
+    ),
+    Mutation(
+        "cluster.unheard-groups-given-up",
+        "iot_mqtt/broker/cluster/presence.py",
+        "        self._routes.doubt(some)\n",
+        "",
+        (_UNHEARD_GROUPS,),
+        "a durable group whose members are at a node that is not heard loses its place here",
+    ),
+    Mutation(
+        "cluster.unheard-groups-from-now",
+        _GROUPS,
+        "return self._ended_at.get(filter, self._doubted_from)",
+        "return self._means.logs.own.end",
+        (_UNHEARD_GROUPS,),
+        "what was acknowledged before a group was heard of that had begun comes to no member",
+    ),
+    Mutation(
+        "cluster.unheard-groups-from-before",
+        _GROUPS,
+        "            self._ended_at[cursor.filter] = cursor.log.end\n",
+        "            pass\n",
+        (_UNHEARD_GROUPS,),
+        "a group that has ended and begins anew gets what it had, QoS 2 too",
     ),
     Mutation(
         "cluster.retained-told-once",
