@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 from iot_mqtt.cluster import links, translation
@@ -223,6 +222,8 @@ class Conversation:
         if peer not in self._up:
             self._up.add(peer)
             self.node.peer_up(peer)
+            if self._theirs[peer].told or self._theirs[peer].version:
+                self._act_on(peer, ())
 
     def down(self, peer: int) -> None:
         """It is not heard. What its clients want is not forwarded from now on: it must not believe that it was when
@@ -299,18 +300,24 @@ class Conversation:
             log.error("node %d says what it wants in a way that cannot be understood: %s", peer, error)
             return
         if told is not None:
-            self.node.peer_interest(
-                peer, told.interest, partial(self._acknowledge, peer, theirs, told.version), full=told.full
-            )
+            self._act_on(peer, told.interest, full=told.full)
             self.look()
         elif not item.more:
             self._ask_everything(peer)
 
-    def _acknowledge(self, peer: int, theirs: Theirs, version: int) -> None:
-        # Not if it has begun anew meanwhile, or we have dropped what it wants.
-        if self._theirs.get(peer) is theirs:
-            self.links.send(peer, RoutesAck(version))
-            self.flush_soon()
+    def _act_on(self, peer: int, interest: Sequence[Interest], *, full: bool = False) -> None:
+        """Forward it what it wants from now on, and tell it so once what is staged is committed."""
+        theirs = self._theirs[peer]
+        version, heard = theirs.version, peer in self._up
+
+        def acted_on() -> None:
+            # Not if it has begun anew meanwhile, or we have dropped what it wants. Nothing is forwarded to one that is
+            # not heard, although something may come that it had said before: it is told when it is.
+            if heard and self._theirs.get(peer) is theirs:
+                self.links.send(peer, RoutesAck(version))
+                self.flush_soon()
+
+        self.node.peer_interest(peer, interest, acted_on, full=full)
 
     def _take_request(self, peer: int, request: Request) -> None:
         if request.name.startswith(translation.GROUP):

@@ -77,7 +77,7 @@ def _side_by_side() -> Replacement:
 
 
 def _lost_ticks() -> Replacement:
-    """A wheel that makes its calls takes itself for idle, and what is due on a late node in the ticks between never comes."""
+    """A wheel that makes its calls takes itself for idle: what is due on a late node in between never comes."""
 
     def tick_now(self: Any) -> int:
         if self._timer is None:

@@ -281,6 +281,8 @@ class Connection(AnswerWriter):
         ctx = self.ctx
         if self.closed or ctx is None or stash is None:
             return
+        # Nobody has listened: what it said meanwhile is read from now on.
+        self.heard = ctx.channel.settings.wheel.tick
         ctx.set_reading(True)
         if stash:
             self.read(ctx, stash)

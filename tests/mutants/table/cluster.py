@@ -314,6 +314,14 @@ CLUSTER: Final = (
         "what a node wants that is not heard is taken for known",
     ),
     Mutation(
+        "cluster.unheard-told",
+        _CONVERSATION,
+        "if heard and self._theirs",
+        "if self._theirs",
+        (_NODE,),
+        "a node that is not heard believes that it is forwarded what it wants, and reads no log for it",
+    ),
+    Mutation(
         "cluster.unheard-unrecorded",
         _UNHEARD,
         "            self._recording.record(publication)\n",

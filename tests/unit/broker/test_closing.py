@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from iot_mqtt.broker.connections.closing import CONNACK_REASONS, DISCONNECT_REASONS, TELLABLE_TO_3X, farewell
+from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import (
     Ack,
@@ -229,6 +230,21 @@ def test_a_client_that_falls_silent_is_closed_after_one_and_a_half_keep_alives()
     node.connect("c", V311, keep_alive=10).wire.peer_closes()
     node.advance(11)
     assert len(node.wheel) == 0
+
+
+def test_who_was_not_read_for_a_while_has_its_keep_alive_from_then() -> None:
+    """What it sent meanwhile waits in its socket, and is read after it is let go on."""
+    node = Node()
+    client = node.connect("c", keep_alive=10)
+    connection = node.session("c").connection
+    assert isinstance(connection, Connection)
+    connection.hold([])
+    node.advance(29)
+    connection.proceed()
+    node.advance(14)
+    assert not client.closed
+    node.advance(3)
+    assert client.closed
 
 
 @pytest.mark.parametrize("reference", ["", "other:1883"], ids=["without", "with"])

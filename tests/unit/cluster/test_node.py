@@ -6,6 +6,8 @@ import pytest
 
 from iot_mqtt.cluster.departures import GONE, NOTICE, TOPIC
 from iot_mqtt.cluster.joining import NoNumber
+from iot_mqtt.cluster.links import Routes
+from iot_mqtt.cluster.translation import interest_out
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.cluster import Claim, Forwarded, Interest
 from iot_mqtt.ports.grid import CacheName, WriteBatch
@@ -75,6 +77,31 @@ def test_what_a_member_wants_is_in_doubt_from_when_it_is_not_heard_until_it_has_
     world.network.heal()
     world.until(lambda: not a.node.doubts)
     assert set(a.node.peers_want[b.number]) == {"t", "u"}
+
+
+def test_a_node_that_is_not_heard_is_not_told_that_it_gets_what_it_wants() -> None:
+    """What it had said before comes late, when a hole before it is given up. Until it is heard nothing is forwarded."""
+    world = World("a", "b")
+    a, b = world["a"], world["b"]
+
+    def heard() -> bool:
+        return a.node.told("up", "down")[-1] == ("up", b.number)
+
+    world.network.cut("b", "a")
+    version = b.want(Interest("t", kept=True))
+    world.until(lambda: not heard())
+    world.pause("b")
+    late = Routes(version - 1, version, interest_out(tuple(b.node.wanted.values())))
+    a.cluster._conversation.received(b.number, [late], 0)
+    assert set(a.node.peers_want[b.number]) == {"t"}
+    world.pass_time(1.0)
+    world.resume("b")
+    world.pass_time(1.0)
+    assert not heard()
+    assert ("knows", a.number, version) not in b.node.entries
+    world.network.heal()
+    world.until(lambda: ("knows", a.number, version) in b.node.entries)
+    assert heard()
 
 
 def test_a_member_that_wants_nothing_is_not_in_doubt_once_it_has_said_so() -> None:

@@ -14,7 +14,11 @@ const UNITS = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
 type Unit = keyof typeof UNITS;
 
 export function Replay() {
-  const [filter, setFilter] = useState(place.value.query.replay ?? "#");
+  const asked = place.value.query.replay ?? "#";
+  // It is typed over what the address says: when that says something else, what was typed is over.
+  const [typed, setTyped] = useState({ over: asked, text: asked });
+  if (typed.over !== asked) setTyped({ over: asked, text: asked });
+  const filter = typed.text;
   const [count, setCount] = useState("1");
   const [unit, setUnit] = useState<Unit>("h");
   const show = (event: Event) => {
@@ -33,7 +37,7 @@ export function Replay() {
             class="mono"
             value={filter}
             required
-            onInput={(event) => setFilter(event.currentTarget.value)}
+            onInput={(event) => setTyped({ over: asked, text: event.currentTarget.value })}
           />
         </label>
         <label class="number">
