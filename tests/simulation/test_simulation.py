@@ -48,7 +48,7 @@ def test_an_acknowledgement_that_comes_too_early_is_found() -> None:
 @pytest.mark.timeout(300)
 def test_logs_that_are_read_side_by_side_are_found() -> None:
     """Publishers move in every story, and subscribers are behind."""
-    done = simulate("--seeds", "20", "--first", "5060", "--plant", "side-by-side", native="off")
+    done = simulate("--seeds", "20", "--first", "6595", "--plant", "side-by-side", native="off")
     assert done.returncode == 1 and "moved: " in done.stdout, done.stdout + done.stderr
 
 
