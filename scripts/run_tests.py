@@ -1,10 +1,10 @@
 """Run all tests in four processes side by side; say at the end what failed and why, and what came of all in one line.
 
 Most tests wait: for servers to start, for clients to be idle, for a disk. The parts share nothing: each starts its own
-servers, in its own temporary directories, at ports of its own range. What computes and hardly looks at a clock are
-parts of their own, with less of the processors than the others, which get what they want first: they fill the gaps that
-those leave, and both processors at the end. Tests that compare times are marked ``alone``; they run when everything else
-is over.
+servers, in its own temporary directories, at ports of its own range. What computes and hardly looks at a clock is in
+parts of its own, with less of the processors than the others, which get what they want first: they fill the gaps that
+those leave, and have both processors at the end. Tests that compare times are marked ``alone``; they run when all the
+others are over.
 
 Random cases are drawn from the sources (``seed_of_tree``), unless ``TEST_SEED`` says from what.
 
