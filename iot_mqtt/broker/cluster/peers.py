@@ -29,6 +29,8 @@ from iot_mqtt.values import Subscription
 
 #: No node's number: stands for all that have not said what they want.
 UNHEARD: Final = 0
+#: Groups that are kept for those at most, besides the ones that were there when the doubt began.
+MOST_LET_GO: Final = 10_000
 #: A shared group as subscribed, and the member that was picked; None: the plain subscribers.
 Member = tuple[str, str] | None
 
@@ -197,6 +199,8 @@ class PeerRoutes:
         self._group_keepers: dict[tuple[int, str], GroupKeeper] = {}
         self._members: dict[tuple[int, str, str], RemoteMember] = {}
         self._doubtful = False
+        #: Groups that have been let go of since.
+        self._let_go = 0
 
     # As a participant in commits. A batch may be made ready in the middle of a turn, when the one before it is
     # committed: what has gathered by then is in it, and must be forwarded with it, because the end of the log is
@@ -259,7 +263,7 @@ class PeerRoutes:
         """See ``ports.cluster.Node``. Whoever is not heard may have members of any group: until they have said it, no
         group loses its place in this node's log because those that are heard let go of it.
         """
-        self._doubtful = some
+        self._doubtful, self._let_go = some, 0
         if some:
             for cursor in self._groups:
                 self._group_kept(UNHEARD, cursor.filter)
@@ -307,7 +311,8 @@ class PeerRoutes:
             self._groups.kept((filter,))
 
     def _group_let_go(self, number: int, filter: str) -> None:
-        if self._doubtful:
+        if self._doubtful and self._let_go < MOST_LET_GO:
+            self._let_go += (UNHEARD, filter) not in self._group_keepers
             self._group_kept(UNHEARD, filter)
         self._set(self._group_keepers.pop((number, filter)), filter, present=False)
         self._groups.emptied(filter)

@@ -15,6 +15,7 @@ included: nobody is left who could go on with them, and what was acknowledged to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from iot_mqtt.broker.shared_groups.cursor import GroupCursor, Means
 from iot_mqtt.broker.shared_groups.flights import MemberFlights
@@ -24,6 +25,9 @@ from iot_mqtt.broker.shared_groups.registry import Registry
 from iot_mqtt.broker.shared_groups.waiting import WaitingGroups
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import LogReader
+
+#: Groups that have ended while there was a doubt: so many are remembered.
+MOST_ENDED: Final = 10_000
 
 
 class Groups:
@@ -150,6 +154,8 @@ class Groups:
         self._records.forget(cursor)
         if cursor.is_own and self._doubted_from is not None:
             self._ended_at[cursor.filter] = cursor.log.end
+            if len(self._ended_at) > MOST_ENDED:
+                del self._ended_at[next(iter(self._ended_at))]
 
     def member_gone(self, session: Member, *, ended: bool) -> None:
         """A member lost its connection: what it has not confirmed is for the others."""

@@ -59,3 +59,25 @@ def test_a_group_that_begins_anew_meanwhile_is_owed_nothing_of_before() -> None:
     world.network.heal()
     world.settle()
     assert sorted(world.came().elements()) == sorted(sent)
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_groups_that_come_and_go_meanwhile_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr("iot_mqtt.broker.cluster.peers.MOST_LET_GO", most)
+    world = GroupWorld(names="abc")
+    world.network.part("a", "c")
+    world.wait(3.0)
+    member = world.enter("m1", "b")
+
+    def kept() -> int:
+        broker = world.lives["a"].broker
+        assert broker is not None
+        return len(broker.readers.groups.parts())
+
+    assert kept() == 1
+    member.send(Unsubscribe(member.next_id(), (FILTER,)))
+    world.wait(1.0)
+    assert kept() == most
+    world.network.heal()
+    world.wait(5.0)
+    assert kept() == 0
