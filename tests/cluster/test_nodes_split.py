@@ -31,15 +31,16 @@ from tests.cluster.sites import SiteNode, Sites, sites, unavailable
 
 WHY_NOT = unavailable()
 ROUNDS, SUBSCRIBERS, RATE, SEED = size(rounds=2, subscribers=24, rate=100)
-pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)), pytest.mark.timeout(600 + 90 * ROUNDS)]
+pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)), pytest.mark.timeout(600 + 180 * ROUNDS)]
 #: An odd run has its grid on disk.
 ON_DISK = SEED % 2 == 1
 #: Seconds until a site that is cut off has sent its clients away.
 SENT_AWAY_SECONDS = SESSION_SECONDS + 2.0 * PATIENCE
-#: Seconds until everybody is served at every node, from when the network is healed and the grid is one.
-CONVERGED_SECONDS = 15.0 * PATIENCE
-#: Seconds within which the grid is one again, servers started anew that had ended: what a JVM needs is the machine's.
-GRID_SECONDS = 240.0
+#: Seconds until everybody is served at every node, from when the network is healed and the grid is one. Held against
+#: the cluster where it has the machine for itself; beside all other tests it only has to come to it.
+CONVERGED_SECONDS = 15.0
+#: Seconds within which each of both comes about, servers started anew that had ended: a JVM needs what it needs.
+PATIENT_SECONDS = 180.0
 CUT_SECONDS = SESSION_SECONDS + 6.0
 #: Seconds until ``ctl why`` has its first line, whatever does not answer: 2 of its own look-ups, 5 of other nodes.
 ANSWER_SECONDS = 10.0 * PATIENCE
@@ -80,7 +81,7 @@ def speak(nodes: list[SiteNode]) -> bool:
             writer.publish(topic, b"")
         for reader in readers:
             for _ in nodes:
-                if reader.receive(1.0) is None:
+                if reader.receive(PATIENCE) is None:
                     return False
     except (OSError, AssertionError):
         return False
@@ -200,15 +201,15 @@ async def _run(three: Sites, dice: random.Random) -> None:
             three.network.heal()
             load.note("heal")
             healed = time.monotonic()
-            await asyncio.to_thread(three.whole, GRID_SECONDS)
+            await asyncio.to_thread(three.whole, PATIENT_SECONDS)
             whole = time.monotonic()
-            converged = await asyncio.to_thread(eventually, lambda: speak(three.nodes), CONVERGED_SECONDS)
+            converged = await asyncio.to_thread(eventually, lambda: speak(three.nodes), PATIENT_SECONDS)
             taken = time.monotonic() - whole
             print(
                 f"  one grid {whole - healed:.1f} s after the heal, converged {taken:.1f} s after that; "
                 f"stall {load.take_stall():.1f} s"
             )
-            assert converged, f"not converged {taken:.1f} s after the grid was one"
+            assert converged and (taken <= CONVERGED_SECONDS or PATIENCE > 1), f"converged after {taken:.1f} s"
             assert all(node.process is not None and node.process.poll() is None for node in three.nodes)
         figures = await load.finish(40)
         print(figures)

@@ -75,7 +75,7 @@ class BrokerProcess:
 
     # --- life ---------------------------------------------------------------------------------------
 
-    def start(self, timeout: float = 30) -> BrokerProcess:
+    def start(self, timeout: float = 90) -> BrokerProcess:
         """Start, on the ports and data of before, and wait until clients get in."""
         assert self.process is None, "already running"
         self.folder.mkdir(parents=True, exist_ok=True)
