@@ -28,7 +28,6 @@ from iot_mqtt.cluster.membership import Membership
 from iot_mqtt.cluster.roster import Life, Standing
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.registry import Lease
 
@@ -63,6 +62,8 @@ class Adoption:
         #: Number → the last boot, of nodes that are dead and may have left something.
         self._dead: dict[int, int] = {}
         self._at_work: set[int] = set()
+        #: Whose sessions are adopted, until what it kept is removed: what ends that sooner.
+        self._lingering: dict[Life, Deferred[None]] = {}
         #: Nodes that are known and not there, since when.
         self._absent: dict[Life, float] = {}
         self._timer: Timer | None = None
@@ -114,10 +115,14 @@ class Adoption:
         membership = self._membership
         if number != membership.own.number and number not in membership.members and not membership.is_over:
             self._conversation.node.node_gone(number)
+            self._conversation.untold.fenced(number)
 
     def _died(self, life: Life) -> None:
         """It writes nothing more. Others that are dead are tried again, too: it may have been about them."""
         self._dead[life.number] = max(life.boot, self._dead.get(life.number, 0))
+        for earlier in [one for one in self._lingering if one.number == life.number and one.boot < life.boot]:
+            # This one has sessions again, which nobody has.
+            self._lingered(earlier)
         self._all()
 
     # Looking.
@@ -148,8 +153,10 @@ class Adoption:
             if known.number in self._membership.members:
                 continue
             if known.cleaned >= known.boot:
-                self._cleaned(life)
-            elif known.number not in self._dead:
+                if known.number in self._dead:
+                    # Who cleaned up has said so, and that was lost.
+                    self._forget(life)
+            elif self._dead.get(known.number, 0) < known.boot:
                 # It may be starting: not everything that is on the way is in the list yet.
                 since = absent[life] = self._absent.get(life, now)
                 if self._membership.standing(life) is Standing.DEAD and now - since >= self._settings.absent_grace:
@@ -168,10 +175,12 @@ class Adoption:
                 self._at_work.add(number)
                 adopting = Deferred.fromCoroutine(self._adopt(Life(number, boot)))
                 adopting.addErrback(self._not_adopted, number)
-                adopting.addBoth(partial(self._over, number))
+                adopting.addBoth(partial(self._over, Life(number, boot)))
 
-    def _over(self, number: int, _: object) -> None:
-        self._at_work.discard(number)
+    def _over(self, life: Life, _: object) -> None:
+        self._at_work.discard(life.number)
+        if self._dead.get(life.number, 0) > life.boot:
+            self._all()
 
     def _not_adopted(self, failure: Failure, number: int) -> None:
         self._failed(failure, f"what node {number} has left cannot be taken over now")
@@ -208,13 +217,21 @@ class Adoption:
         conversation.when_known(conversation.ours.version, partial(known.callback, None))
         await known
         # Others claimed clients of it one by one, and what those want must be known everywhere as well.
-        await pause(self._clock, self._settings.linger)
-        if life.number in self._membership.members or not self._may_go_on(lease):
+        await self._linger(life)
+        if not self._may_go_on(lease) or not await self._known.clean(life):
             return
-        await self._known.clean(life)
         self.finished += 1
         conversation.tell_all(CLEANED, bytes((life.number,)) + life.boot.to_bytes(8, "big"))
         self._forget(life)
+
+    async def _linger(self, life: Life) -> None:
+        over = self._lingering[life] = Deferred()
+        timer = self._clock.call_later(self._settings.linger, partial(self._lingered, life))
+        await over
+        timer.cancel()
+
+    def _lingered(self, life: Life) -> None:
+        self._lingering.pop(life).callback(None)
 
     # Cleaned up after, here or elsewhere.
 
@@ -222,15 +239,12 @@ class Adoption:
         self._forget(Life(request.body[0], int.from_bytes(request.body[1:9], "big")))
 
     def _forget(self, life: Life) -> None:
-        """What it kept is wanted no more."""
-        self._cleaned(life)
-        if life.number != self._membership.own.number and life.number not in self._membership.members:
-            self._conversation.node.peer_interest(life.number, (), _nothing, full=True)
-
-    def _cleaned(self, life: Life) -> None:
-        """Somebody has finished."""
+        """What it kept is wanted no more; what a later life kept is."""
         if self._dead.get(life.number, -1) <= life.boot:
             self._dead.pop(life.number, None)
+        if life.number != self._membership.own.number and not self._membership.has_followed(life):
+            self._conversation.node.peer_interest(life.number, (), _nothing, full=True)
+            self._conversation.untold.cleaned(life.number)
 
 
 def _report(failure: Failure, what: str) -> None:

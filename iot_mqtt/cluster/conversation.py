@@ -10,7 +10,7 @@ to ``questions``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from iot_mqtt.cluster import links, translation
@@ -18,7 +18,9 @@ from iot_mqtt.cluster.interests import Ours, Theirs
 from iot_mqtt.cluster.joining import Place
 from iot_mqtt.cluster.links import Links, Request, Routes, RoutesAck
 from iot_mqtt.cluster.questions import Questions
+from iot_mqtt.cluster.roster import Life
 from iot_mqtt.cluster.settings import ClusterSettings
+from iot_mqtt.cluster.untold import Noted, Untold
 from iot_mqtt.errors import Malformed
 from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock, Timer
@@ -67,6 +69,8 @@ class Conversation:
         self.ours = Ours(clock, settings.known_within, lambda: self.links.peers)
         #: What nodes ask each other by name, for those above.
         self.questions = Questions(self.links, self.flush_soon, lambda: not self._doubted)
+        #: Those that are off the list; ``look`` when they are fenced, and when they are cleaned up after.
+        self.untold = Untold(self._read_noted, self._found_noted, self.look, clock, settings.fence_again)
         #: Other requests: what takes them, by name.
         self.requests: dict[str, Callable[[int, Request], None]] = {}
 
@@ -92,14 +96,31 @@ class Conversation:
                 return
             await pause(self._clock, _LOOK)
 
+    def _has_told(self, peer: int) -> bool:
+        return peer in self._theirs and self._theirs[peer].told
+
     def _all_told(self) -> bool:
         """Whether it is known what all members want."""
-        theirs = self._theirs
-        return all(peer in theirs and theirs[peer].told for peer in self.links.peers)
+        return all(self._has_told(peer) for peer in self.links.peers)
+
+    def members(self, members: Collection[Member], gone: Iterable[Life]) -> None:
+        """The list as it is now; ``gone``: the lives that are not there any more."""
+        for life in gone:
+            if not self._has_told(life.number):
+                self.untold.left(life.number)
+        self.untold.are_back([member.number for member in members])
+        self.links.members(members)
+        self.look()
+
+    def _read_noted(self, number: int, noted: Noted) -> None:
+        self.node.recall(number, noted)
+
+    def _found_noted(self, number: int, interest: Sequence[Interest]) -> None:
+        self.node.peer_interest(number, interest, _nothing)
 
     def look(self) -> None:
         """Somebody came or went, or has told what it wants, or what it told does not hold any more."""
-        doubted = not self._all_told()
+        doubted = bool(self.untold) or not self._all_told()
         if doubted is not self._doubted:
             self._doubted = doubted
             self.node.doubt(doubted)
@@ -113,6 +134,7 @@ class Conversation:
             self._flushing.cancel()
             self._flushing = None
         self.ours.give_up()
+        self.untold.stop()
 
     # What the broker tells the others: see ``ports.cluster.Peers``.
 
@@ -366,6 +388,10 @@ class Conversation:
             routes_agree=heartbeat is not None and theirs.agrees(heartbeat.routes_version, heartbeat.routes_digest),
             acts_on=self.ours.acknowledged_by(number),
         )
+
+
+def _nothing() -> None:
+    """Nobody is told."""
 
 
 def _says_something_of_what_was_forwarded(item: links.Item) -> bool:

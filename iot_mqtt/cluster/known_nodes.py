@@ -42,7 +42,13 @@ class KnownNodes:
         log.warning("a node was removed from the cluster", extra={"node": found.number, "node_id": node_id})
         return True
 
-    async def clean(self, life: Life) -> None:
-        """What a node has kept up to this life goes, and it is noted that nothing is left."""
+    async def clean(self, life: Life) -> bool:
+        """What a node has kept up to this life goes, and it is noted that nothing is left. False: it has begun again,
+        and what it keeps is that of a later life.
+        """
+        latest = max((known.boot for known in await self.others() if known.number == life.number), default=0)
+        if latest > life.boot or life.number in self._membership.members:
+            return False
         await self._grid.remove_prefix(CacheName.ROUTES, bytes((life.number,)))
         await note_cleaned(self._grid, *life)
+        return True

@@ -68,6 +68,10 @@ class Membership:
         """Whether a life of another node is alive; see ``roster``."""
         return self._roster.standing(life)
 
+    def has_followed(self, life: Life) -> bool:
+        """Whether that node is in the list, or a later life of it was."""
+        return life.number in self._roster.members or self._roster.latest(life.number) > life.boot
+
     def update(self, members: Iterable[Member]) -> list[Life]:
         """The list as it is now; returns the lives that have gone from it without a later one in their place."""
         return self._roster.update(members)

@@ -242,8 +242,7 @@ class ClusterNode:
             return
         members = self._registry.members.values()
         gone = self._membership.update(members)
-        self._links.members(members)
-        self._conversation.look()
+        self._conversation.members(members, gone)
         for life in gone:
             self._adoption.gone(life)
 

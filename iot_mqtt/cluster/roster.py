@@ -58,11 +58,15 @@ class Roster:
         """By number."""
         return self._members
 
+    def latest(self, number: int) -> int:
+        """The greatest boot that the list has shown of a node; 0: none."""
+        return self._seen.get(number, 0)
+
     def standing(self, life: Life) -> Standing:
         member = self._members.get(life.number)
         if member is not None and member.boot == life.boot:
             return Standing.ALIVE
-        if life.boot <= self._seen.get(life.number, 0):
+        if life.boot <= self.latest(life.number):
             self._doubted.pop(life, None)
             return Standing.DEAD
         now = self._clock.monotonic()

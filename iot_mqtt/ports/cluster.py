@@ -242,6 +242,10 @@ class Node(Protocol):
         """
         ...
 
+    def recall(self, number: int, done: Callable[[Sequence[Interest] | None], None]) -> None:
+        """What a node that writes nothing more has noted in the grid that it keeps; None: the grid does not say now."""
+        ...
+
     def node_gone(self, number: int) -> None:
         """A node is dead and fenced: its log has reached its end, its connections are no more."""
         ...

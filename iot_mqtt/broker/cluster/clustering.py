@@ -84,7 +84,7 @@ class ThisNode:
         self._links = links
         self._forwarding = forwarding
         self._retained = retained
-        self.interest, self.unread = own.interest, own.unread
+        self.interest, self.unread, self.recall = own.interest, own.unread, own.recall
         self.peer_up, self.peer_down, self.doubt = presence.peer_up, presence.peer_down, presence.doubt
         self.stream_broken, self.node_gone = presence.stream_broken, presence.node_gone
         self.received, self.group_told, self.retained = arrivals.received, arrivals.group_told, retained.retained

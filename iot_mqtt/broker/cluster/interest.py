@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from iot_mqtt.broker.cluster.peers import PeerRoutes
+from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.turn import Turn
@@ -91,6 +92,13 @@ class OwnInterest:
         self._record_for(self._stored, kept=True)
         for number, interest in wanted.items():
             self._routes.wants(number, interest, full=True)
+
+    def recall(self, number: int, done: Callable[[Sequence[Interest] | None], None]) -> None:
+        """See ``ports.cluster.Node``."""
+        drive(self._noted(number), done, lambda _: done(None))
+
+    async def _noted(self, number: int) -> list[Interest]:
+        return [Interest(filter, kept=True) async for node, filter in self._store.routes() if node == number]
 
     def loaded(self) -> None:
         """After the sessions were loaded: what earlier lives had stored for sessions that others have taken lingers."""

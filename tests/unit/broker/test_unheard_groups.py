@@ -44,6 +44,27 @@ def test_a_group_that_begins_at_an_unheard_node_is_owed_what_is_acknowledged_her
     assert sorted(world.came()) == sorted(sent)
 
 
+@pytest.mark.parametrize("later", [0.5, 30.0])
+def test_a_group_whose_node_is_gone_before_it_is_heard_is_owed_what_is_acknowledged_here(later: float) -> None:
+    """Before that node died, and until others have told what its sessions want."""
+    world = GroupWorld(names="abc")
+    world.network.part("a", "c")
+    world.wait(3.0)
+    member = world.enter("m1", "c")
+    sent = world.publish("a", 4, 1)
+    world.names = ("a", "b")
+    world.gone.add("c")
+    world.kill("c")
+    world.wait(later)
+    sent += world.publish("a", 4, 1)
+    world.network.heal()
+    world.wait(10.0)
+    sent += world.publish("a", 4, 1)
+    world.connect(member, "b")
+    world.settle()
+    assert sorted(world.came().elements()) == sorted(sent)
+
+
 def test_a_group_that_begins_anew_meanwhile_is_owed_nothing_of_before() -> None:
     """Its member leaves the group here, and comes again at the node that is not heard: QoS 2 comes once."""
     world = GroupWorld(names="abc")

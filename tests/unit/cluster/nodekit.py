@@ -42,6 +42,9 @@ class Recorder:
         self.fails_to_adopt = 0
         #: Client id → whose its session is, where that matters.
         self.owners: dict[str, str] = {}
+        #: What nodes have noted in the grid, and those of which it does not say that now.
+        self.noted: dict[int, list[Interest]] = {}
+        self.unreadable: set[int] = set()
         #: What a member wants is not known; what sessions here want is not.
         self.doubts = self.unread_some = False
 
@@ -121,6 +124,10 @@ class Recorder:
         else:
             self.sessions.update(clients)
             done(True)
+
+    def recall(self, number: int, done: Callable[[Sequence[Interest] | None], None]) -> None:
+        self.entries.append(("recall", number))
+        done(None if number in self.unreadable else self.noted.get(number, []))
 
     def node_gone(self, number: int) -> None:
         self.entries.append(("gone", number))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from twisted.internet.defer import Deferred
 
+from iot_mqtt.cluster.adoption import CLEANED
 from iot_mqtt.cluster.joining import Known, NoNumber, Place, enter, join, known_nodes, note_cleaned, remove
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.ports.cluster import Claim, Interest
@@ -76,6 +77,74 @@ def test_what_a_node_keeps_that_is_back_is_not_removed() -> None:
     assert {bytes((again.number,)) + name for name in (b"old", b"new")} == set(world.grid.entries(CacheName.ROUTES))
     known = {known.number: known for known in world.run(known_nodes(again.door))}
     assert known[again.number].cleaned < again.place.boot  # type: ignore[union-attr]
+
+
+def back_and_dead_again(world: World) -> Life:
+    """Node a, while its adopter waits until nobody needs any more what its earlier life had kept."""
+    populate(world["a"], 3)
+    world.kill("a")
+    world.pass_time(20.0)
+    again = world.start("a")
+    again.want(Interest("new", kept=True))
+    store_route(again, "new")
+    populate(again, 2)
+    world.kill("a")
+    return again
+
+
+def test_who_dies_again_is_adopted_again_at_once() -> None:
+    """Not when the adopter has done with the earlier life, which takes half a minute."""
+    world = World("a", "b", "c")
+    again = back_and_dead_again(world)
+    world.pass_time(9.0)
+    adopters = [name for name in ("b", "c") if world[name].node.told("adopt")]
+    assert world.home("a-0") in [world[name].number for name in adopters]
+    assert world.home("a-0") != again.number
+
+
+def test_what_a_later_life_kept_is_kept_as_long_as_that_of_an_earlier_one() -> None:
+    """Nobody forgets it with what the earlier life had kept, and nobody removes it."""
+    world = World("a", "b", "c")
+    again = back_and_dead_again(world)
+    for _ in range(35):
+        world.pass_time(1.0)
+        assert world.grid.entries(CacheName.ROUTES)
+        assert all(world[name].node.peers_want[again.number] == {"new": Interest("new", kept=True)} for name in "bc")
+    world.pass_time(15.0)
+    assert not world.grid.entries(CacheName.ROUTES)
+    assert all(world[name].node.peers_want[again.number] == {} for name in "bc")
+
+
+def test_what_a_later_life_kept_is_not_removed_although_nobody_saw_it() -> None:
+    """It came and went between two looks at the list."""
+    world = World("a", "b", "c")
+    store_route(world["a"], "old")
+    populate(world["a"], 3)
+    world.kill("a")
+    world.pass_time(20.0)
+    unseen = world.begin("a")
+    world.run(enter(unseen.door, "a"))
+    world.pass_time(19.0)
+    assert world.grid.entries(CacheName.ROUTES)
+    world.pass_time(90.0)
+    assert not world.grid.entries(CacheName.ROUTES)
+
+
+def test_who_has_missed_that_a_dead_node_is_cleaned_up_after_finds_it_out() -> None:
+    """Else it would record for that node for ever."""
+    world = World("a", "b", "c")
+    a = world["a"]
+    a.want(Interest("t", kept=True))
+    store_route(a, "t")
+    populate(a, 3)
+    world.kill("a")
+    world.until(lambda: any(world[name].node.told("adopt") for name in "bc"))
+    adopter, other = "bc" if world["b"].node.told("adopt") else "cb"
+    world[other].cluster._conversation.requests[CLEANED] = lambda peer, request: None
+    world.until(lambda: not world[adopter].node.peers_want[a.number], 60.0)
+    assert world[other].node.peers_want[a.number] != {}
+    world.pass_time(60.0)
+    assert world[other].node.peers_want[a.number] == {}
 
 
 def test_an_adopter_that_cannot_see_the_others_removes_nothing() -> None:
