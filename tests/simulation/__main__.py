@@ -15,6 +15,8 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from tests.simulation.plan import STEPS, Act, only, places, plan_of
@@ -25,8 +27,8 @@ from tests.simulation.story import Story
 CORPUS = Path(__file__).with_name("corpus.txt")
 #: Seeds are below it, so that they can be read and typed.
 END = 1_000_000_000
-#: Stories that are over and have not been collected, a few megabytes each.
-STORIES_KEPT = 25
+#: Stories of one process, each of which leaves a few megabytes.
+TOGETHER = 25
 
 
 def corpus() -> list[int]:
@@ -52,6 +54,15 @@ class Run:
         known = [] if options.plant else corpus()
         print(f"{len(known)} seeds of the corpus, then {options.seeds} from {first} on")
         return [*known, *range(first, first + options.seeds)]
+
+    def some(self, seeds: Sequence[int]) -> Counter[str]:
+        """What has happened in these; up to the first that fails, if no more are wanted then."""
+        for seed in seeds:
+            self.one(seed)
+            if self.failed and not self._options.keep_going:
+                break
+        self.figures["failed"] = self.failed
+        return self.figures
 
     def one(self, seed: int) -> None:
         options = self._options
@@ -118,21 +129,23 @@ def main() -> int:
     parser.add_argument("--plant", choices=PLANTS, help="put a bug in; it has to be found")
     options = parser.parse_args()
     logging.basicConfig(stream=sys.stdout, format="           %(message)s")
-    # A third of the time would be the collector's, which finds nothing but whole stories.
+    # A third of the time would be the collector's, which finds nothing but whole stories: processes end with them.
     gc.freeze()
     gc.disable()
     begun = time.monotonic()
     run = Run(options)
+    seeds = run.seeds()
+    figures: Counter[str] = Counter()
     with planted(options.plant):
-        for place, seed in enumerate(run.seeds(), 1):
-            run.one(seed)
-            if not place % STORIES_KEPT:
-                gc.collect()
-            if run.failed and not options.keep_going:
+        for at in range(0, len(seeds), TOGETHER):
+            with ProcessPoolExecutor(1, get_context("fork")) as process:
+                figures += process.submit(run.some, seeds[at : at + TOGETHER]).result()
+            if figures["failed"] and not options.keep_going:
                 break
-    print(", ".join(f"{count} {name}" for name, count in sorted(run.figures.items())))
-    print(f"{run.failed} failed; {time.monotonic() - begun:.1f} s")
-    return 1 if run.failed else 0
+    failed = figures.pop("failed", 0)
+    print(", ".join(f"{count} {name}" for name, count in sorted(figures.items())))
+    print(f"{failed} failed; {time.monotonic() - begun:.1f} s")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
