@@ -87,6 +87,7 @@ class GridStore:
         """``on_broken`` is told why a batch could not be made; without, whoever flushes is."""
         self._on_broken = on_broken or _raise
         self._clock = clock
+        self._grid = grid
         self._committer = Committer(grid, clock, counters, self._committed)
         self._reader = RecordReader(grid)
         self._retained = RetainedChanges()
@@ -282,6 +283,9 @@ class GridStore:
 
     def save_group(self, filter: str, group: StoredGroup) -> None:
         self._gathering.put(CacheName.GROUPS, session_key(filter), encode_group(group))
+
+    async def place_group(self, filter: str, group: StoredGroup) -> None:
+        await self._grid.compare_and_set(CacheName.GROUPS, session_key(filter), None, encode_group(group))
 
     def remove_group(self, filter: str) -> None:
         self._gathering.remove(CacheName.GROUPS, session_key(filter))

@@ -15,6 +15,7 @@ from iot_mqtt.broker.cluster.beginnings import Beginnings
 from iot_mqtt.broker.cluster.claims import Claims
 from iot_mqtt.broker.cluster.departed import Departed
 from iot_mqtt.broker.cluster.forwarding import Forwarding
+from iot_mqtt.broker.cluster.group_places import GroupPlaces
 from iot_mqtt.broker.cluster.homes import Homes
 from iot_mqtt.broker.cluster.interest import OwnInterest
 from iot_mqtt.broker.cluster.links import Links
@@ -35,16 +36,23 @@ class OwnSessions:
 
     alone = False
 
-    def __init__(self, own: OwnInterest, beginnings: Beginnings, departed: Departed) -> None:
+    def __init__(self, own: OwnInterest, beginnings: Beginnings, places: GroupPlaces, departed: Departed) -> None:
         self._own = own
         self._beginnings = beginnings
+        self._places = places
         self._departed = departed
-        self.added, self.removed = own.added, own.removed
+        self.removed = own.removed
+
+    def added(self, session: Session, filter: str) -> None:
+        """It has subscribed to a filter that it did not have."""
+        self._own.added(session, filter)
+        self._places.begun(session, filter)
 
     def changed(self, session: Session) -> None:
         """Whether it is connected, or kept, or there at all, has changed."""
         self._own.settle(session)
         if session.ended:
+            self._places.take(session)
             self._departed.ended(session.client_id)
 
     def begin(self, session: KeptSession, subscription: Subscription) -> bool:
@@ -58,7 +66,12 @@ class OwnSessions:
         """``call`` when the session gets whatever is published anywhere for what it has subscribed to, and nothing that
         was published before; the former after a bounded time at the latest.
         """
-        self._beginnings.when_fixed(session, partial(self._own.when_known, call))
+        begun = self._places.take(session)
+
+        def known(version: int) -> None:
+            self._places.note(session, begun, version, call)
+
+        self._beginnings.when_fixed(session, partial(self._own.when_known, known))
 
 
 class ThisNode:

@@ -219,9 +219,14 @@ class OwnInterest:
 
     # Telling.
 
-    def when_known(self, call: Callable[[], None]) -> None:
-        """``call`` once everybody acts on everything up to now, or after a bounded time."""
-        self._groups.when_open(lambda: self._peers.when_known(self.tell(), call))
+    def when_known(self, call: Callable[[int], None]) -> None:
+        """``call`` once everybody acts on everything up to now, or after a bounded time; with the version of that."""
+
+        def tell() -> None:
+            version = self.tell()
+            self._peers.when_known(version, lambda: call(version))
+
+        self._groups.when_open(tell)
 
     def tell(self) -> int:
         """Tell the peers what changed; returns the version that has everything up to now."""

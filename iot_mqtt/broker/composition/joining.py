@@ -8,6 +8,7 @@ from iot_mqtt.broker.cluster.claims import Claims
 from iot_mqtt.broker.cluster.clustering import Clustering, OwnSessions, ThisNode
 from iot_mqtt.broker.cluster.departed import Departed
 from iot_mqtt.broker.cluster.forwarding import Forwarding
+from iot_mqtt.broker.cluster.group_places import GroupPlaces
 from iot_mqtt.broker.cluster.homes import Homes
 from iot_mqtt.broker.cluster.interest import OwnInterest
 from iot_mqtt.broker.cluster.links import Links
@@ -71,7 +72,9 @@ def make_clustering(
         releases=Releases(sessions, own, groups.leadership, departed, lifecycle.moving.hand_over, lifecycle.ending.end),
     )
     claims = Claims(peers, sessions, lifecycle.owners, departed, homes)
-    sessions.others = others = OwnSessions(own, beginnings, departed)
+    sessions.others = others = OwnSessions(
+        own, beginnings, GroupPlaces(peers, routes, ends, groups.leadership, store, clock), departed
+    )
     turn.at_end = (forwarding.end_turn, *turn.at_end)
     turn.at_commit = (departed.committed, retained.committed, forwarding.committed, *turn.at_commit)
     return Clustering(node, own, homes, claims, others, links)

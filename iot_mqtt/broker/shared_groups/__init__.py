@@ -8,7 +8,7 @@ from iot_mqtt.broker.shared_groups.cursor import GroupCursor
 from iot_mqtt.broker.shared_groups.leadership import Leadership
 from iot_mqtt.broker.shared_groups.member_side import Leader
 from iot_mqtt.broker.shared_groups.members import GroupKeeper, RemoteMember
-from iot_mqtt.broker.shared_groups.names import home_of, writer_at_home
+from iot_mqtt.broker.shared_groups.names import home_of, part_name, writer_at_home
 from iot_mqtt.broker.shared_groups.shared_groups import SharedGroups
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "RemoteMember",
     "SharedGroups",
     "home_of",
+    "part_name",
     "writer_at_home",
 ]

@@ -58,6 +58,17 @@ class Leadership:
         else:
             self.take_on(self._peers.number)
 
+    def stand_in(self, writer: int) -> None:
+        """A node is not heard, and a group has a place in its log. If that one has never had a group, nobody gives its
+        log out: this node does, until that one wants to.
+        """
+        if not self._parts.has(writer):
+            self._peers.claim(home_of(writer), partial(self._stood_in, writer))
+
+    def _stood_in(self, writer: int, claim: Claim, why: str) -> None:
+        if claim is not Claim.REFUSED:
+            self.take_on(writer)
+
     def take_on(self, writer: int) -> None:
         """The record says that they are here: begin, and try again until it succeeds."""
         self._ours.add(writer)

@@ -23,6 +23,7 @@ _NODE: Final = "tests/unit/cluster/test_node.py"
 _ADOPTING: Final = "tests/unit/cluster/test_adoption.py"
 _OWNING: Final = ("tests/unit/cluster/test_ownership.py", "tests/unit/cluster/test_roster.py")
 _CONVERSATION: Final = "iot_mqtt/cluster/conversation.py"
+_GROUP_PLACES: Final = "iot_mqtt/broker/cluster/group_places.py"
 _UNHEARD: Final = "iot_mqtt/broker/cluster/unheard.py"
 _UNHEARD_GROUPS: Final = "tests/unit/broker/test_unheard_groups.py"
 _GROUPS: Final = "iot_mqtt/broker/shared_groups/groups.py"
@@ -352,6 +353,30 @@ CLUSTER: Final = (
         "lost.\n                    self._dead.pop(known.number)\n",
         (_ADOPTING,),
         "who missed that a dead node was cleaned up after records for it for ever",
+    ),
+    Mutation(
+        "cluster.group-place-unnoted",
+        _GROUP_PLACES,
+        "        if not unaware or not filters or session.ended:\n",
+        "        if True:\n",
+        (_UNHEARD_GROUPS,),
+        "what a node acknowledged that had not heard of a group is lost to it when that node dies",
+    ),
+    Mutation(
+        "cluster.group-place-without-giver",
+        _GROUP_PLACES,
+        "            self._leadership.stand_in(writer)\n",
+        "",
+        (_UNHEARD_GROUPS,),
+        "nobody gives out the log of a dead node that had no groups before",
+    ),
+    Mutation(
+        "cluster.group-place-given-up",
+        _GROUP_PLACES,
+        "        self._clock.call_later(RETRY_SECONDS, again)\n",
+        "",
+        (_UNHEARD_GROUPS,),
+        "a client waits for its SUBACK for ever after an error of the grid",
     ),
     Mutation(
         "cluster.unheard-told",
