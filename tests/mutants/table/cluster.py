@@ -68,8 +68,8 @@ CLUSTER: Final = (
     Mutation(
         "cluster.gone-is-unseen",
         _ROSTER,
-        "if life.boot <= self._seen.get(life.number, 0):",
-        "if life.boot < self._seen.get(life.number, 0):",
+        "if life.boot <= self.latest(life.number):",
+        "if life.boot < self.latest(life.number):",
         _OWNING,
         "clients of a node that died wait out a grace that is for those that start",
     ),
