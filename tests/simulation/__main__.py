@@ -29,6 +29,8 @@ CORPUS = Path(__file__).with_name("corpus.txt")
 END = 1_000_000_000
 #: Stories of one process, each of which leaves a few megabytes.
 TOGETHER = 25
+#: How far it is, is said so often.
+TOLD_EVERY = 1_000
 
 
 def corpus() -> list[int]:
@@ -142,6 +144,8 @@ def main() -> int:
                 figures += process.submit(run.some, seeds[at : at + TOGETHER]).result()
             if figures["failed"] and not options.keep_going:
                 break
+            if at and not at % TOLD_EVERY:
+                print(f"{at} of {len(seeds)}, {figures['failed']} failed; {time.monotonic() - begun:.0f} s", flush=True)
     failed = figures.pop("failed", 0)
     print(", ".join(f"{count} {name}" for name, count in sorted(figures.items())))
     print(f"{failed} failed; {time.monotonic() - begun:.1f} s")
