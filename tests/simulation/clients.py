@@ -369,12 +369,16 @@ class Reader(Client):
     def __init__(self, world: World, name: str, version: ProtocolVersion = V5) -> None:
         super().__init__(world, name, version)
         self.found: dict[str, int] = {}
+        #: It has its SUBACK.
+        self.answered = False
 
     def opened(self, present: bool) -> None:
         self.send(Subscribe(self.next_id(), (Request("state/#", 1),)))
 
     def take(self, packet: Packet) -> None:
-        if isinstance(packet, Publish):
+        if isinstance(packet, Suback):
+            self.answered = True
+        elif isinstance(packet, Publish):
             self.world.trace(f"{self.name} finds {packet.payload.decode()} in {packet.topic.decode()}")
             self.found[packet.topic.decode()] = int(packet.payload)
             if packet.qos:

@@ -33,6 +33,9 @@ LONGEST = 0.4
 #: may be between two homes is forgotten by then.
 LATER = 0.3
 LONG = 75.0
+#: Within how many seconds more a SUBACK comes at the latest: groups may have to wait for their place in the log, and
+#: everybody for a node that does not say that it knows of them.
+ANSWERED = 6.0
 #: Within how many seconds a session moves, where all is well.
 MOVING = 0.03
 
@@ -280,6 +283,8 @@ class Story:
         reader.connect(rng.choice(world.running))
         # What must not come any more has time to come.
         world.wait(3.0)
+        if not world.until(lambda: reader.answered, ANSWERED):
+            raise Broken(f"answer: {reader.name} has no SUBACK")
         for _ in range(20):
             world.step(0.1)
         world.ledger.close()
