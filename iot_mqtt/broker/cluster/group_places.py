@@ -66,7 +66,7 @@ class GroupPlaces:
             place = StoredGroup(ends.get(writer, 0), ())
             placing = [self._store.place_group(part_name(writer, filter), place) for filter in filters]
             await gatherResults([Deferred.fromCoroutine(one) for one in placing], consumeErrors=True)
-            self._leadership.stand_in(writer)
+            self._leadership.placed(writer)
 
     def _not_noted(self, again: Callable[[], None], error: BaseException) -> None:
         log.warning("where groups begin cannot be noted, trying again: %s", error)

@@ -28,7 +28,7 @@ from iot_mqtt.topics import Routes, parse_shared
 from iot_mqtt.values import Subscription
 
 #: No node's number: stands for all that have not said what they want.
-UNHEARD: Final = 0
+UNHEARD: Final = -1
 #: Groups that are kept for those at most, besides the ones that were there when the doubt began.
 MOST_LET_GO: Final = 10_000
 #: A shared group as subscribed, and the member that was picked; None: the plain subscribers.

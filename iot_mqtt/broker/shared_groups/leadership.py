@@ -24,14 +24,27 @@ from iot_mqtt.ports.store import Store
 
 log = logging.getLogger(__name__)
 
+#: Seconds in which somebody adopts a dead node that gave its log out, and says so.
+STAND_IN_AFTER = 15.0
+
 
 class Leadership:
     """The logs whose parts are given out here."""
 
     def __init__(
-        self, peers: Peers, parts: Parts, logs: Logs, store: Store, clock: Clock, on_begun: Callable[[int], None]
+        self,
+        peers: Peers,
+        parts: Parts,
+        logs: Logs,
+        store: Store,
+        clock: Clock,
+        on_begun: Callable[[int], None],
+        is_given: Callable[[int], bool],
     ) -> None:
-        """``on_begun`` is called when the parts of a log are given out here."""
+        """``on_begun`` is called when the parts of a log are given out here; ``is_given``: whether some other node has
+        said that it gives one out.
+        """
+        self._is_given = is_given
         self._peers = peers
         self._parts = parts
         self._logs = logs
@@ -41,6 +54,8 @@ class Leadership:
         self._claiming = False
         #: Those that the channel records give to this node; some of them may still have to be read.
         self._ours: set[int] = set()
+        #: Nodes that may be owing messages to groups of which they do not know.
+        self._unaware: set[int] = set()
 
     def want(self) -> None:
         """There is a durable group, and this node's own log is to be given out by itself."""
@@ -58,15 +73,29 @@ class Leadership:
         else:
             self.take_on(self._peers.number)
 
-    def stand_in(self, writer: int) -> None:
-        """A node is not heard, and a group has a place in its log. If that one has never had a group, nobody gives its
-        log out: this node does, until that one wants to.
-        """
-        if not self._parts.has(writer):
+    def placed(self, writer: int) -> None:
+        """A group has a place in the log of a node that does not know of it, and may not give its log out at all."""
+        self._unaware.add(writer)
+
+    def node_gone(self, writer: int) -> None:
+        """A node is dead. If it did not give its log out, nobody finds anything to adopt, and this node does it."""
+        if writer in self._unaware:
+            self._clock.call_later(STAND_IN_AFTER, partial(self._stand_in, writer))
+
+    def _stand_in(self, writer: int) -> None:
+        if writer in self._unaware and not self._parts.has(writer) and not self._is_given(writer):
             self._peers.claim(home_of(writer), partial(self._stood_in, writer))
 
+    def peer_up(self, writer: int) -> None:
+        """It is heard, and is told of all groups."""
+        self._unaware.discard(writer)
+
     def _stood_in(self, writer: int, claim: Claim, why: str) -> None:
-        if claim is not Claim.REFUSED:
+        if claim is Claim.REFUSED:
+            log.warning("the groups of node %d cannot be taken on now: %s", writer, why)
+            self._clock.call_later(RETRY_SECONDS, partial(self._stand_in, writer))
+        else:
+            self._unaware.discard(writer)
             self.take_on(writer)
 
     def take_on(self, writer: int) -> None:

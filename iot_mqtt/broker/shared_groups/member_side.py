@@ -224,6 +224,10 @@ class MemberSide:
         else:
             self._repeat(peer)
 
+    def is_given(self, writer: int) -> bool:
+        """Whether some node has said that it gives a log out: then somebody will, whoever dies."""
+        return writer in self._givers
+
     def _gives(self, peer: int, writer: int) -> bool:
         """A node says that it gives a log out; False: that is over."""
         if peer == writer:

@@ -174,7 +174,8 @@ class SharedGroups:
     def join(self, peers: Peers, others: OtherNodes) -> None:
         """There are others from now on; before anything is loaded."""
         self._link.join(peers, others)
-        self._leadership = Leadership(peers, self._parts, self._logs, self._store, self._clock, self._begun)
+        is_given = self._member_side.is_given
+        self._leadership = Leadership(peers, self._parts, self._logs, self._store, self._clock, self._begun, is_given)
 
     @property
     def leadership(self) -> Leadership:
@@ -210,6 +211,7 @@ class SharedGroups:
 
     def peer_up(self, peer: int) -> None:
         """It can be reached."""
+        self.leadership.peer_up(peer)
         for writer in self._registry.writers:
             self._say(peer, writer)
         self._ask(peer)
@@ -218,6 +220,7 @@ class SharedGroups:
     def node_gone(self, peer: int) -> None:
         """It is dead: others give its log out from now on."""
         self._leases.node_gone(peer)
+        self.leadership.node_gone(peer)
         self._member_side.may_be_over(peer)
 
     def stream_broken(self, peer: int) -> None:

@@ -355,6 +355,14 @@ CLUSTER: Final = (
         "who missed that a dead node was cleaned up after records for it for ever",
     ),
     Mutation(
+        "cluster.unheard-is-a-node",
+        _PEERS,
+        "UNHEARD: Final = -1",
+        "UNHEARD: Final = 0",
+        ("tests/unit/broker/test_peers.py",),
+        "what is kept for nobody in particular is taken for that of a node that was migrated",
+    ),
+    Mutation(
         "cluster.group-place-unnoted",
         _GROUP_PLACES,
         "        if not unaware or not filters or session.ended:\n",
@@ -365,7 +373,7 @@ CLUSTER: Final = (
     Mutation(
         "cluster.group-place-without-giver",
         _GROUP_PLACES,
-        "            self._leadership.stand_in(writer)\n",
+        "            self._leadership.placed(writer)\n",
         "",
         (_UNHEARD_GROUPS,),
         "nobody gives out the log of a dead node that had no groups before",

@@ -132,6 +132,19 @@ def test_what_a_node_that_is_down_keeps_is_wanted_all_the_same() -> None:
     assert receivers(node, b"kept") == ["keeper-2", "peer-2"]
 
 
+@pytest.mark.parametrize("number", [0, 2, 255])
+def test_what_a_node_keeps_stays_when_a_doubt_is_over(number: int) -> None:
+    """Of every number that there is: a node that was alone before it was migrated has 0."""
+    node, group = Node(), "$share/g/t"
+    routes = wanted_by(node, 3)
+    routes.wants(number, [Interest(group, kept=True)])
+    routes.doubt(True)
+    routes.doubt(False)
+    assert list(routes.kept_groups()) == [group]
+    routes.wants(number, [], full=True)
+    assert list(routes.kept_groups()) == []
+
+
 def test_a_node_that_says_everything_wants_nothing_else() -> None:
     """What it wanted in a life before, and does not name, is over; what other nodes want stays."""
     node = Node()
