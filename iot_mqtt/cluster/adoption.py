@@ -243,13 +243,9 @@ class Adoption:
         if self._dead.get(life.number, -1) <= life.boot:
             self._dead.pop(life.number, None)
         if life.number != self._membership.own.number and not self._membership.has_followed(life):
-            self._conversation.node.peer_interest(life.number, (), _nothing, full=True)
+            self._conversation.keeps(life.number, (), full=True)
             self._conversation.untold.cleaned(life.number)
 
 
 def _report(failure: Failure, what: str) -> None:
     log.error(what, exc_info=failure.value)
-
-
-def _nothing() -> None:
-    """Nobody is told."""

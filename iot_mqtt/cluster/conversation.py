@@ -70,7 +70,7 @@ class Conversation:
         #: What nodes ask each other by name, for those above.
         self.questions = Questions(self.links, self.flush_soon, lambda: not self._doubted)
         #: Those that are off the list; ``look`` when they are fenced, and when they are cleaned up after.
-        self.untold = Untold(self._read_noted, self._found_noted, self.look, clock, settings.fence_again)
+        self.untold = Untold(self._read_noted, self.keeps, self.look, clock, settings.fence_again)
         #: Other requests: what takes them, by name.
         self.requests: dict[str, Callable[[int, Request], None]] = {}
 
@@ -115,8 +115,9 @@ class Conversation:
     def _read_noted(self, number: int, noted: Noted) -> None:
         self.node.recall(number, noted)
 
-    def _found_noted(self, number: int, interest: Sequence[Interest]) -> None:
-        self.node.peer_interest(number, interest, _nothing)
+    def keeps(self, number: int, interest: Sequence[Interest], *, full: bool = False) -> None:
+        """What a node that is gone keeps; it is told nothing. ``full``: and nothing else."""
+        self.node.peer_interest(number, interest, _nothing, full=full)
 
     def look(self) -> None:
         """Somebody came or went, or has told what it wants, or what it told does not hold any more."""

@@ -46,8 +46,8 @@ class KnownNodes:
         """What a node has kept up to this life goes, and it is noted that nothing is left. False: it has begun again,
         and what it keeps is that of a later life.
         """
-        latest = max((known.boot for known in await self.others() if known.number == life.number), default=0)
-        if latest > life.boot or life.number in self._membership.members:
+        begun_again = any(known.number == life.number and known.boot > life.boot for known in await self.others())
+        if begun_again or life.number in self._membership.members:
             return False
         await self._grid.remove_prefix(CacheName.ROUTES, bytes((life.number,)))
         await note_cleaned(self._grid, *life)

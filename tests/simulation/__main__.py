@@ -45,7 +45,6 @@ class Run:
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self.figures: Counter[str] = Counter()
-        self.failed = 0
 
     def seeds(self) -> list[int]:
         """Which, in their order; the first of the fresh ones is said."""
@@ -61,9 +60,8 @@ class Run:
         """What has happened in these; up to the first that fails, if no more are wanted then."""
         for seed in seeds:
             self.one(seed)
-            if self.failed and not self._options.keep_going:
+            if self.figures["failed"] and not self._options.keep_going:
                 break
-        self.figures["failed"] = self.failed
         return self.figures
 
     def one(self, seed: int) -> None:
@@ -74,7 +72,7 @@ class Run:
         failure = self._judge(seed, acts, trace=options.trace)
         if failure is None:
             return
-        self.failed += 1
+        self.figures["failed"] += 1
         print(f"seed {seed}: {failure}")
         print(f"  {self._again(seed, options.only)} --trace")
         if options.shrink:
@@ -141,7 +139,7 @@ def main() -> int:
     with planted(options.plant):
         for at in range(0, len(seeds), TOGETHER):
             with ProcessPoolExecutor(1, get_context("fork")) as process:
-                figures += process.submit(run.some, seeds[at : at + TOGETHER]).result()
+                figures.update(process.submit(run.some, seeds[at : at + TOGETHER]).result())
             if figures["failed"] and not options.keep_going:
                 break
             if at and not at % TOLD_EVERY:

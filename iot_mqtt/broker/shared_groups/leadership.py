@@ -44,13 +44,13 @@ class Leadership:
         """``on_begun`` is called when the parts of a log are given out here; ``is_given``: whether some other node has
         said that it gives one out.
         """
-        self._is_given = is_given
         self._peers = peers
         self._parts = parts
         self._logs = logs
         self._store = store
         self._clock = clock
         self._on_begun = on_begun
+        self._is_given = is_given
         self._claiming = False
         #: Those that the channel records give to this node; some of them may still have to be read.
         self._ours: set[int] = set()
@@ -77,6 +77,10 @@ class Leadership:
         """A group has a place in the log of a node that does not know of it, and may not give its log out at all."""
         self._unaware.add(writer)
 
+    def peer_up(self, writer: int) -> None:
+        """It is heard, and is told of all groups."""
+        self._unaware.discard(writer)
+
     def node_gone(self, writer: int) -> None:
         """A node is dead. If it did not give its log out, nobody finds anything to adopt, and this node does it."""
         if writer in self._unaware:
@@ -85,10 +89,6 @@ class Leadership:
     def _stand_in(self, writer: int) -> None:
         if writer in self._unaware and not self._parts.has(writer) and not self._is_given(writer):
             self._peers.claim(home_of(writer), partial(self._stood_in, writer))
-
-    def peer_up(self, writer: int) -> None:
-        """It is heard, and is told of all groups."""
-        self._unaware.discard(writer)
 
     def _stood_in(self, writer: int, claim: Claim, why: str) -> None:
         if claim is Claim.REFUSED:

@@ -333,7 +333,7 @@ CLUSTER: Final = (
     Mutation(
         "cluster.later-life-cleaned",
         "iot_mqtt/cluster/known_nodes.py",
-        "latest > life.boot or ",
+        "begun_again or ",
         "",
         (_ADOPTING,),
         "what a node kept goes with what its earlier life had kept",

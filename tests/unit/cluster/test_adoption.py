@@ -64,32 +64,34 @@ def test_what_a_dead_node_kept_is_removed_when_nobody_needs_it_any_more() -> Non
     assert known[a.number].cleaned == known[a.number].boot
 
 
-def test_what_a_node_keeps_that_is_back_is_not_removed() -> None:
-    """It comes while its adopter waits until nobody needs any more what it had kept before."""
-    world = World("a", "b", "c")
-    store_route(world["a"], "old")
-    populate(world["a"], 3)
-    world.kill("a")
-    world.pass_time(20.0)
-    again = world.start("a")
-    store_route(again, "new")
-    world.pass_time(60.0)
-    assert {bytes((again.number,)) + name for name in (b"old", b"new")} == set(world.grid.entries(CacheName.ROUTES))
-    known = {known.number: known for known in world.run(known_nodes(again.door))}
-    assert known[again.number].cleaned < again.place.boot  # type: ignore[union-attr]
-
-
-def back_and_dead_again(world: World) -> Life:
+def back(world: World) -> Life:
     """Node a, while its adopter waits until nobody needs any more what its earlier life had kept."""
     populate(world["a"], 3)
     world.kill("a")
     world.pass_time(20.0)
     again = world.start("a")
-    again.want(Interest("new", kept=True))
     store_route(again, "new")
+    return again
+
+
+def back_and_dead_again(world: World) -> Life:
+    """The same, and it dies once more."""
+    again = back(world)
+    again.want(Interest("new", kept=True))
     populate(again, 2)
     world.kill("a")
     return again
+
+
+def test_what_a_node_keeps_that_is_back_is_not_removed() -> None:
+    """It comes while its adopter waits until nobody needs any more what it had kept before."""
+    world = World("a", "b", "c")
+    store_route(world["a"], "old")
+    again = back(world)
+    world.pass_time(60.0)
+    assert {bytes((again.number,)) + name for name in (b"old", b"new")} == set(world.grid.entries(CacheName.ROUTES))
+    known = {known.number: known for known in world.run(known_nodes(again.door))}
+    assert known[again.number].cleaned < again.place.boot  # type: ignore[union-attr]
 
 
 def test_who_dies_again_is_adopted_again_at_once() -> None:

@@ -125,33 +125,34 @@ def test_nothing_is_in_doubt_of_a_node_that_is_off_the_list() -> None:
     assert not later.node.doubts and not a.node.doubts
 
 
-def test_what_a_node_wanted_that_left_unheard_is_in_doubt_until_it_is_read() -> None:
-    """Its clients have their SUBACK, and nobody has said so here."""
-    world = World("a", "b")
-    a, b = world["a"], world["b"]
-    noted = Interest("t", kept=True)
-    world.network.part("a", "b")
-    a.node.noted[b.number] = [noted]
-    a.node.unreadable.add(b.number)
-    world.kill("b")
-    world.until(lambda: ("recall", b.number) in a.node.entries)
-    assert a.node.entries.index(("gone", b.number)) < a.node.entries.index(("recall", b.number))
-    world.pass_time(3.0)
-    assert a.node.doubts
-    assert not a.node.peers_want[b.number]
-    a.node.unreadable.clear()
-    world.until(lambda: not a.node.doubts)
-    assert a.node.peers_want[b.number] == {"t": noted}
-
-
-def test_a_node_that_left_unheard_and_is_back_says_itself_what_it_wants() -> None:
-    world = World("a", "b")
+def died_unheard(*names: str) -> World:
+    """Node b; what it wanted is noted in the grid, which does not say it to a now."""
+    world = World(*names)
     a, b = world["a"], world["b"]
     world.network.part("a", "b")
     a.node.noted[b.number] = [Interest("t", kept=True)]
     a.node.unreadable.add(b.number)
     world.kill("b")
     world.until(lambda: ("recall", b.number) in a.node.entries)
+    return world
+
+
+def test_what_a_node_wanted_that_left_unheard_is_in_doubt_until_it_is_read() -> None:
+    """Its clients have their SUBACK, and nobody has said so here."""
+    world = died_unheard("a", "b")
+    a, b = world["a"], world["b"]
+    assert a.node.entries.index(("gone", b.number)) < a.node.entries.index(("recall", b.number))
+    world.pass_time(3.0)
+    assert a.node.doubts
+    assert not a.node.peers_want[b.number]
+    a.node.unreadable.clear()
+    world.until(lambda: not a.node.doubts)
+    assert a.node.peers_want[b.number] == {"t": Interest("t", kept=True)}
+
+
+def test_a_node_that_left_unheard_and_is_back_says_itself_what_it_wants() -> None:
+    world = died_unheard("a", "b")
+    a, b = world["a"], world["b"]
     world.network.heal()
     world.start("b")
     a.node.unreadable.clear()
@@ -172,13 +173,8 @@ def test_a_node_that_is_heard_until_it_dies_has_said_all() -> None:
 
 def test_what_is_cleaned_up_after_is_in_doubt_no_more() -> None:
     """Whoever did it has said what it all wants; the answer of the grid may come later, and is old."""
-    world = World("a", "b", "c")
+    world = died_unheard("a", "b", "c")
     a, b = world["a"], world["b"]
-    world.network.part("a", "b")
-    a.node.noted[b.number] = [Interest("t", kept=True)]
-    a.node.unreadable.add(b.number)
-    world.kill("b")
-    world.until(lambda: ("recall", b.number) in a.node.entries)
     a.cluster._conversation.untold.cleaned(b.number)
     assert not a.node.doubts
     a.node.unreadable.clear()
