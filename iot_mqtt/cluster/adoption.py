@@ -115,10 +115,10 @@ class Adoption:
         membership = self._membership
         if number != membership.own.number and number not in membership.members and not membership.is_over:
             self._conversation.node.node_gone(number)
-            self._conversation.untold.fenced(number)
 
     def _died(self, life: Life) -> None:
         """It writes nothing more. Others that are dead are tried again, too: it may have been about them."""
+        self._conversation.untold.fenced(life.number)
         self._dead[life.number] = max(life.boot, self._dead.get(life.number, 0))
         for earlier in [one for one in self._lingering if one.number == life.number and one.boot < life.boot]:
             # This one has sessions again, which nobody has.

@@ -150,6 +150,20 @@ def test_what_a_node_wanted_that_left_unheard_is_in_doubt_until_it_is_read() -> 
     assert a.node.peers_want[b.number] == {"t": Interest("t", kept=True)}
 
 
+def test_what_a_node_wanted_that_was_fenced_before_it_left_is_read_too() -> None:
+    """Somebody took it for dead; it is fenced once, and leaves later."""
+    world = World("a", "b")
+    a, b = world["a"], world["b"]
+    assert b.place is not None
+    world.network.part("a", "b")
+    world.run(a.cluster._adoption._fences.fence(b.number, b.place.boot))
+    a.node.noted[b.number] = [Interest("t", kept=True)]
+    world.kill("b")
+    world.until(lambda: ("recall", b.number) in a.node.entries, 10.0)
+    assert not a.node.doubts
+    assert a.node.peers_want[b.number] == {"t": Interest("t", kept=True)}
+
+
 def test_a_node_that_left_unheard_and_is_back_says_itself_what_it_wants() -> None:
     world = died_unheard("a", "b")
     a, b = world["a"], world["b"]
