@@ -13,7 +13,6 @@ from systemkit import wire
 from systemkit.access import ANONYMOUS, attempt
 from systemkit.dashboard import CHROMIUM, browse, buildable, example_gateway, person
 from systemkit.plain import Plain
-from systemkit.ports import free_port
 from systemkit.scales import CODEC, terminal, wheel
 from systemkit.users import call, put_user
 from systemkit.vendors import listeners
@@ -21,6 +20,7 @@ from systemkit.vendors import listeners
 from tests.cluster.nodes import Nodes
 from tests.cluster.test_nodes_basics import enter, send, unique
 from tests.enginekit.kafka import KafkaServer
+from tests.ports import free_port
 
 ADMINISTRATIVE_ACTION, BANNED = 0x98, 0x8A
 #: Messages a second that come to each node, and of these to one topic that all nodes get.

@@ -12,12 +12,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from systemkit.ports import free_port
 from systemkit.process import our_command
 
 from iot_mqtt.admin.token import read_token
 from tests.cluster.nodes import BrokerNode, Nodes, eventually
 from tests.cluster.test_nodes_basics import enter, send, unique
+from tests.ports import free_port
 
 
 def _command(node: BrokerNode, *words: str) -> list[str]:

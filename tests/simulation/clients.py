@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from iot_mqtt.codec import (
@@ -48,6 +49,8 @@ class Line:
         self.life = life
         self.wire: EmbeddedChannel | None = None
         self._lost = False
+        #: The node has seen that the client left.
+        self.over = False
         life.clock.arrive(self._begin)
 
     def _begin(self) -> None:
@@ -67,6 +70,7 @@ class Line:
         self.life.clock.arrive(self._end)
 
     def _end(self) -> None:
+        self.over = True
         if self.wire is not None and not self.wire.closed:
             self.wire.peer_closes()
 
@@ -143,14 +147,10 @@ class Client:
         if line is None:
             return
         data = line.take() if not line.life.ended else b""
-        for item in self._decoder.feed(data) if data else ():
-            if isinstance(item, Exception):
-                raise Broken(f"{self.name} cannot read what came: {item!r}")
-            assert not isinstance(item, PublishBatch)
-            for packet in item.packets() if isinstance(item, PublishRun | AckRun) else (item,):
-                self._take(packet)
-                if self.line is not line:
-                    return
+        for packet in packets_of(self._decoder, data):
+            self._take(packet)
+            if self.line is not line:
+                return
         if line.closed or (not self.connected and self.world.clock.monotonic() > self._until):
             line.lose()
             self._gone(politely=False)
@@ -383,6 +383,15 @@ class Reader(Client):
             self.found[packet.topic.decode()] = int(packet.payload)
             if packet.qos:
                 self.send(Ack(PacketType.PUBACK, packet.packet_id))
+
+
+def packets_of(decoder: Decoder, data: bytes) -> Iterator[Packet]:
+    """What a client reads."""
+    for item in decoder.feed(data) if data else ():
+        if isinstance(item, Exception):
+            raise Broken(f"a client cannot read what came: {item!r}")
+        assert not isinstance(item, PublishBatch)
+        yield from item.packets() if isinstance(item, PublishRun | AckRun) else (item,)
 
 
 def packet_of(sent: Sent, packet_id: int, *, dup: bool = False) -> Publish:

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 
 import pytest
 from systemkit.certificates import Authority
-from systemkit.ports import free_port
 from systemkit.process import BrokerProcess
 from systemkit.starting import StartBroker
 from systemkit.waiting import wait_until
+
+from tests.ports import free_port
 
 _OURS = [sys.executable, "-m", "iot_mqtt"]
 PUB = {"ours": [*_OURS, "pub"], "mosquitto": ["mosquitto_pub"]}

@@ -8,12 +8,13 @@ from functools import partial
 
 import pytest
 from systemkit.listener import Listener
-from systemkit.ports import free_port
 from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_command
 from systemkit.starting import brokers
 from systemkit.vendors import Device, environment, installed, listeners, plugin, project_of
 from systemkit.waiting import wait_until
 from systemkit.why import named
+
+from tests.ports import free_port
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="mosquitto knows no plugins")
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from systemkit.dashboard import CHROMIUM, browse, buildable, person
-from systemkit.ports import free_port
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.scales import CODEC, misnamed, terminal, wheel
 from systemkit.starting import brokers
 from systemkit.vendors import listeners
+
+from tests.ports import free_port
 
 pytestmark = [
     pytest.mark.skipif(MOSQUITTO, reason="it has no dashboard"),

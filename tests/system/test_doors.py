@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 from systemkit import wire
 from systemkit.plain import Plain
-from systemkit.ports import free_port
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import StartBroker, brokers
 from systemkit.users import call
 from systemkit.waiting import wait_until
+
+from tests.ports import free_port
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="ports are configured differently there")
 

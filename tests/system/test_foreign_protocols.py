@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from systemkit.access import set_password
 from systemkit.listener import Listener
-from systemkit.ports import free_port
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import brokers
 from systemkit.vendors import EXAMPLES, VENDORS, Device, environment, installed, listeners
@@ -25,6 +24,7 @@ from iot_mqtt.sdk.kit.conversation import Subject
 from iot_mqtt.sdk.kit.finding import codec_named
 from iot_mqtt.sdk.kit.vectors import Vector
 from iot_mqtt.sdk.project import write_project
+from tests.ports import free_port
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="mosquitto knows no plugins")
 

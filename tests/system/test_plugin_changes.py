@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from systemkit.listener import Listener
-from systemkit.ports import free_port
 from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_command
 from systemkit.starting import brokers
 from systemkit.vendors import Device, environment, installed, listeners, project_of, reload
 from systemkit.waiting import wait_until
+
+from tests.ports import free_port
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="mosquitto knows no plugins")
 

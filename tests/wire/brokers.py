@@ -16,6 +16,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.ports import free_port
+
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 30.0
 
@@ -125,7 +127,7 @@ def _start_mosquitto(settings: tuple[str, ...] | None) -> Running:
     if not os.path.exists(binary):
         raise NoVariant("mosquitto is not installed")
     directory = tempfile.mkdtemp(prefix="wire-mosquitto-")
-    port, web = _free_port(), _free_port()
+    port, web = free_port(), free_port()
     config = Path(directory) / "mosquitto.conf"
     anonymous = () if any(line.startswith("allow_anonymous") for line in settings) else ("allow_anonymous true",)
     # Options of one listener follow its `listener` line, so the plain one comes last and takes the settings.
@@ -144,9 +146,3 @@ def _start_mosquitto(settings: tuple[str, ...] | None) -> Running:
     said = (Path(directory) / "mosquitto.log").read_text()
     running.stop()
     raise RuntimeError(f"mosquitto did not start: {said}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from systemkit.ports import free_port
+from tests.ports import free_port
 
 BINARY = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
 needed = pytest.mark.skipif(not os.path.exists(BINARY), reason="mosquitto is not installed")

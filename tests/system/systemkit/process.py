@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from systemkit.identity import assert_balanced
-from systemkit.ports import free_port
+from tests.ports import free_port
 
 #: The broker under test: "iot-mqtt" or "mosquitto".
 KIND = os.environ.get("TEST_BROKER", "iot-mqtt")

@@ -8,7 +8,7 @@ from typing import Any
 from iot_mqtt.codec import Ack, Connect, Decoder, Packet, Properties, Publish, Role, Suback
 from iot_mqtt.ports.grid import CacheName
 from tests.simulation.brokers import BrokerLife
-from tests.simulation.clients import FOR_EVER, V5, Client, Line, Publisher, Subscriber
+from tests.simulation.clients import FOR_EVER, V5, Client, Line, Publisher, Subscriber, packets_of
 from tests.simulation.ledger import Broken, Sent
 from tests.simulation.world import World
 
@@ -30,6 +30,8 @@ class Member(Subscriber):
         self.got: list[bytes] = []
         #: Of it what came at QoS 2.
         self.got_once: list[bytes] = []
+        self._left: list[tuple[Line, Decoder]] = []
+        self._unread: set[bytes] = set()
 
     def connect(self, node: BrokerLife, **_: Any) -> None:
         if not node.ready or node.ended:
@@ -80,6 +82,24 @@ class Member(Subscriber):
         else:
             self.world.trace(f"{self.name} gets {packet.payload.decode()} at QoS {packet.qos} dup {packet.dup}")
         self.got.append(packet.payload)
+
+    def _gone(self, politely: bool) -> None:
+        if self.line is not None and not self.durable:
+            self._left.append((self.line, self._decoder))
+        super()._gone(politely)
+
+    def unread(self) -> set[bytes]:
+        """QoS 2 messages that were on their way to this member when it left and its session ended: no other member may
+        get them [MQTT-4.8.2-5].
+        """
+        for line, decoder in self._left:
+            if not line.over:
+                # Its node has not seen that it left, and still writes; or it died, and has noted nothing.
+                continue
+            for packet in packets_of(decoder, line.take()):
+                if isinstance(packet, Publish) and packet.qos == 2:
+                    self._unread.add(packet.payload)
+        return self._unread
 
     def over(self, was_connected: bool, politely: bool) -> None:
         super().over(was_connected, politely)
@@ -138,6 +158,8 @@ class GroupWorld(World):
 
     def missing(self) -> list[Sent]:
         came = self.came()
+        for member in self.members:
+            came.update(member.unread())
         return [sent for sent in self.ledger.sent.values() if sent.acknowledged and not came[sent.name]]
 
     def settle(self, within: float = 40.0) -> None:
