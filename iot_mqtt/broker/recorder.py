@@ -11,6 +11,7 @@ a connection that comes when all of them are open is not recorded, and counted.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
 from iot_mqtt.native import PacketRing
@@ -62,10 +63,10 @@ class Recorder:
         self.on_refused: Callable[[Recorded], None] | None = None
         self._wall = wall
         self._most = max(1, settings.bytes // max(1024, settings.client_bytes)) if settings.enabled else 0
-        #: In no order; the others in that of ending.
+        #: In no order; the others in that of ending (a ``dict`` would be searched for its first one by all that went).
         self._open: list[Recorded] = []
-        self._ended: dict[Recorded, None] = {}
-        self._refused: dict[Recorded, None] = {}
+        self._ended: OrderedDict[Recorded, None] = OrderedDict()
+        self._refused: OrderedDict[Recorded, None] = OrderedDict()
         #: By client id, of those that are over: of open ones, which are looked for only when somebody asks, each would
         #: cost as much again.
         self._of: dict[str, list[Recorded]] = {}

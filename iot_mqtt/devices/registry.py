@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
@@ -259,7 +260,7 @@ class Devices:
         now = self._clock.monotonic()
         if now < self._next_write or not self._dirty:
             return
-        for key in list(self._dirty)[:WRITTEN_AT_ONCE]:
+        for key in list(islice(self._dirty, WRITTEN_AT_ONCE)):
             self._write(key)
         if len(self._dirty) < WRITTEN_AT_ONCE:
             self._next_write = now + self._settings.seen_interval
@@ -267,7 +268,8 @@ class Devices:
     def write_all(self) -> None:
         """The node stops."""
         while self._dirty:
-            self._write(next(iter(self._dirty)))
+            for key in list(self._dirty):
+                self._write(key)
 
     def _write(self, key: Key) -> None:
         self._dirty.pop(key, None)

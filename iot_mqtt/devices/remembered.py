@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 
 from iot_mqtt.ports.devices import StoredDevice, replace
@@ -42,7 +43,7 @@ class Remembered:
         self._behind: dict[str, dict[str, None]] = {}
         self._connected: set[str] = set()
         #: Those whose gateway is not connected.
-        self._away: dict[Key, None] = {}
+        self._away: OrderedDict[Key, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -69,8 +70,8 @@ class Remembered:
             behind.pop(device, None)
             behind[device] = None
         if gateway not in self._connected:
-            self._away.pop(key, None)
             self._away[key] = None
+            self._away.move_to_end(key)
         return forgotten
 
     def forget(self, key: Key) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import OrderedDict
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,36 @@ REMEMBERED = 50_000
 Delta = dict[str, Any]
 
 
+class _Reported:
+    """What was reported last, of the ``REMEMBERED`` devices that reported last."""
+
+    def __init__(self) -> None:
+        self._shadows: OrderedDict[str, StoredShadow] = OrderedDict()
+        #: The devices of each client.
+        self._of: dict[str, set[str]] = {}
+
+    def get(self, target: str) -> StoredShadow | None:
+        return self._shadows.get(target)
+
+    def put(self, target: str, shadow: StoredShadow) -> None:
+        self._shadows[target] = shadow
+        self._shadows.move_to_end(target)
+        self._of.setdefault(owner_of(target), set()).add(target)
+        if len(self._shadows) > REMEMBERED:
+            self.forget(next(iter(self._shadows)))
+
+    def forget(self, target: str) -> None:
+        if self._shadows.pop(target, None) is not None:
+            devices = self._of[owner_of(target)]
+            devices.discard(target)
+            if not devices:
+                del self._of[owner_of(target)]
+
+    def forget_all_of(self, client_id: str) -> None:
+        for target in self._of.pop(client_id, ()):
+            del self._shadows[target]
+
+
 class Shadows:
     """Of the devices that report here."""
 
@@ -63,7 +94,7 @@ class Shadows:
         self._clock = clock
         self._settings = settings
         self._sessions = sessions
-        self._reported: dict[str, StoredShadow] = {}
+        self._reported = _Reported()
         #: Reported since the last write: tag → (value, milliseconds); and by whose device.
         self._pending: dict[str, tuple[dict[str, tuple[Any, int]], str | None]] = {}
         self._writing = False
@@ -132,7 +163,7 @@ class Shadows:
             return
         after = self._merged(before, *found)
         if after is not before:
-            self._remember(target, after)
+            self._reported.put(target, after)
             self._changes.reported(target, after)
             desired = await self._store.desired(target)
             if desired.values or target in self._deltas:
@@ -158,16 +189,9 @@ class Shadows:
             return before
         return StoredShadow(before.version + 1, values, times, owner)
 
-    def _remember(self, target: str, shadow: StoredShadow) -> None:
-        self._reported.pop(target, None)
-        if len(self._reported) >= REMEMBERED:
-            del self._reported[next(iter(self._reported))]
-        self._reported[target] = shadow
-
     def forget(self, client_id: str) -> None:
         """Its devices report elsewhere from now on."""
-        for target in [target for target in self._reported if owner_of(target) == client_id]:
-            del self._reported[target]
+        self._reported.forget_all_of(client_id)
 
     async def forget_reported(self, target: str) -> bool:
         """From now on nothing was reported of it, and another user's device may; False if so it was before. Committed
@@ -178,7 +202,7 @@ class Shadows:
             return False
         self._pending.pop(target, None)
         empty = StoredShadow(before.version + 1)
-        self._reported.pop(target, None)
+        self._reported.forget(target)
         self._changes.reported(target, empty)
         await self._changes.settled()
         return True

@@ -7,6 +7,7 @@ clients; who had trouble last is remembered. Payloads never come here.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -46,7 +47,7 @@ class Recent:
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
         #: Client id → (code, topic) → count, first, last, detail, publisher. Who had trouble last stands last, in both.
-        self._clients: dict[str, dict[tuple[str, str], tuple[int, float, float, str, str]]] = {}
+        self._clients: OrderedDict[str, dict[tuple[str, str], tuple[int, float, float, str, str]]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -65,14 +66,15 @@ class Recent:
         """Something went wrong. ``weak``: it is so common that it pushes out nobody else's."""
         clients = self._clients
         client_id = client_id[:LONGEST]
-        known = clients.pop(client_id, None)
-        if known is None:
+        known = clients.get(client_id)
+        if known is not None:
+            clients.move_to_end(client_id)
+        else:
             if len(clients) >= CLIENTS:
                 if weak:
                     return
-                del clients[next(iter(clients))]
-            known = {}
-        clients[client_id] = known
+                clients.popitem(last=False)
+            known = clients[client_id] = {}
         text = topic if isinstance(topic, str) else topic[: LONGEST * 4].decode("utf-8", "replace")
         key = code, text[:LONGEST]
         now = self._wall()

@@ -7,6 +7,7 @@ is the home no more: that record goes, too, once the end of the session is commi
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from functools import partial
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
@@ -32,9 +33,9 @@ class Departed:
         self.claimed: set[str] = set()
         self.releasing: set[str] = set()
         #: Clients whose sessions left the memory, and the batch that has everything of it; oldest first.
-        self._leaving: dict[str, int] = {}
+        self._leaving: OrderedDict[str, int] = OrderedDict()
         #: Clients of whom nothing is kept, and the batch that has their end; oldest first.
-        self._gone: dict[str, int] = {}
+        self._gone: OrderedDict[str, int] = OrderedDict()
         self._letting_go = False
 
     def is_leaving(self, client_id: str) -> bool:
@@ -47,8 +48,8 @@ class Departed:
 
     def left(self, client_id: str) -> None:
         """Its session is about to leave the memory; what is staged for that may be in the next batch."""
-        self._leaving.pop(client_id, None)
         self._leaving[client_id] = self._store.latest + 1
+        self._leaving.move_to_end(client_id)
 
     def ended(self, client_id: str) -> None:
         """Its session has ended here, and nobody is its home any more: unless the next one begins with this CONNECT, or
@@ -65,8 +66,8 @@ class Departed:
             self._go(client_id)
 
     def _go(self, client_id: str) -> None:
-        self._gone.pop(client_id, None)
         self._gone[client_id] = self._turn.reserve()
+        self._gone.move_to_end(client_id)
 
     def _is_unused(self, client_id: str) -> bool:
         return self._sessions.get(client_id) is None and client_id not in self.claimed

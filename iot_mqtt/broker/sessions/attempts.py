@@ -66,7 +66,7 @@ class MemoryBounds:
 class Attempts:
     """The last attempts and ends by client id."""
 
-    __slots__ = ("_bounds", "_by_address", "_by_client", "_bytes", "_entries", "_next", "_wall", "noted")
+    __slots__ = ("_bounds", "_by_address", "_by_client", "_bytes", "_entries", "_next", "_oldest", "_wall", "noted")
 
     def __init__(self, wall: Callable[[], float], bounds: MemoryBounds | None = None) -> None:
         self._wall = wall
@@ -77,6 +77,8 @@ class Attempts:
         self._by_address: dict[str, dict[int, None]] = {}
         self._bytes = 0
         self._next = 0
+        #: No entry has a lower number.
+        self._oldest = 1
         #: Told whatever is remembered.
         self.noted: Callable[[Fields], None] | None = None
 
@@ -157,7 +159,9 @@ class Attempts:
         if len(there) > max(1, min(bounds.entries, bounds.bytes // AROUND) // bounds.parts):
             self._drop(next(iter(there)))
         while len(self._entries) > bounds.entries or self._bytes > bounds.bytes:
-            self._drop(next(iter(self._entries)))
+            while self._oldest not in self._entries:
+                self._oldest += 1
+            self._drop(self._oldest)
 
     def _drop(self, number: int) -> None:
         fields, address, size = self._entries.pop(number)

@@ -174,3 +174,29 @@ def test_a_shadow_of_a_later_version_is_not_taken_for_none(half: bytes) -> None:
     with pytest.raises(Unavailable, match="later"):
         run(shadows.desire("gw/later", {"t": 1}, None))
     assert run(node.grid.get(CacheName.SHADOWS, half + b"gw/later")) == batch.operations[0][2]
+
+
+def test_what_another_node_has_written_meanwhile_is_read_again() -> None:
+    """Of all devices of a client whose session was there, and of no others."""
+    node = DeviceNode()
+    shadows = node.accompanied.shadows
+    targets = ("gw/a", "gw/b", "gw-2/a")
+    node.pass_time(5)
+    for target in targets:
+        shadows.report(target, {"t": 1}, 1000)
+    node.pass_time(1)
+    elsewhere = WriteBatch()
+    for target in targets:
+        node.kept.put_reported(elsewhere, target, StoredShadow(7, {"p": 2}, {"p": 1500}))
+    run(node.grid.commit(elsewhere))
+    shadows.forget("gw")
+    shadows.forget("gw-3")
+    for target in targets:
+        shadows.report(target, {"t": 3}, 2000)
+    node.pass_time(1)
+    found = {target: shadow(node, target)[0] for target in targets}
+    assert [(one.version, one.values) for one in found.values()] == [
+        (8, {"p": 2, "t": 3}),
+        (8, {"p": 2, "t": 3}),
+        (2, {"t": 3}),
+    ]
