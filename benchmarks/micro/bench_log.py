@@ -2,7 +2,8 @@
 
 Appends, by default, 1,000,000 messages of 100 bytes twice: runs of one topic, and one by one over 1,000 topics,
 200 to a turn. As in the broker, a few turns gather while a batch is under way, and acknowledgements hold back the
-rest. Then reads everything back, and one topic of the thousand.
+rest. Then reads everything back, and one topic of the thousand. Last a fleet that was away: 8,000 topics with ten
+messages each, read topic by topic.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from iot_mqtt.values import ProtocolVersion
 T = TypeVar("T")
 PAYLOAD_SIZE = 100
 TOPICS = 1000
+FLEET, EACH = 8_000, 10
 #: Messages of one turn.
 TURN = 200
 #: Turns that may wait for their commit, as publishers with a window of 2,000 messages would have it.
@@ -167,11 +169,27 @@ def measure(directory: Path, messages: int) -> None:
     node.close()
 
 
+def measure_fleet(directory: Path) -> None:
+    node = Node(directory)
+    rng = random.Random(1)
+    fleet = [(run_of(rng, b"fleet/%d/inbox" % topic, 1), "plant") for topic in range(FLEET)]
+    node.append(fleet[start : start + TURN] for _ in range(EACH) for start in range(0, FLEET, TURN))
+    seconds = 0.0
+    for topic in range(FLEET):
+        count, _, more = node.read(f"fleet/{topic}/inbox", 0)
+        assert count == EACH
+        seconds += more
+    read = node.log.figures.pages_read / FLEET
+    print(f"a fleet, topic by topic       {seconds / FLEET * 1e6:12,.0f} us each, {read:.1f} pages read from the grid")
+    node.close()
+
+
 def main() -> None:
     messages = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     base = Path(tempfile.mkdtemp(prefix="bench-log-", dir=sys.argv[2] if len(sys.argv) > 2 else None))
     try:
         measure(base / "grid", messages)
+        measure_fleet(base / "fleet")
     finally:
         shutil.rmtree(base)
 

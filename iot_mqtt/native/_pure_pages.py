@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Any
 from zlib import crc32
@@ -25,15 +26,20 @@ class PageReader:
         self._reference = reference
         self._nobody = nobody
 
-    def read(self, page: bytes, generation: int, stream: int, base: int) -> list[Any] | None:
-        """The runs of an undamaged page, whose messages are numbered from ``base`` on. None if it is another: whoever
-        asked then finds out what is wrong with it.
+    def read(
+        self, page: bytes, generation: int, stream: int, base: int, wanted: tuple[bytes, ...] = ()
+    ) -> Sequence[Any] | None:
+        """The runs of an undamaged page, whose messages are numbered from ``base`` on; an empty tuple if none of the
+        topics that are ``wanted`` stands in it, where some are. None if it is another page: whoever asked then finds
+        out what is wrong with it.
         """
         if len(page) < _HEAD.size:
             return None
         version, checksum, count = _HEAD.unpack_from(page)
         if version != _PLAIN or crc32(page[_COVERED:]) != checksum:
             return None
+        if wanted and not any(topic in page for topic in wanted):
+            return ()
         found: list[Any] = []
         at = _HEAD.size
         for _ in range(count):

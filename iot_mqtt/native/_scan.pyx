@@ -572,7 +572,7 @@ cdef class PageReader:
         self.at_arrived = member(logged, "arrived")
         self.at_origin = member(logged, "origin")
 
-    def read(self, bytes page not None, generation, stream, long long base):
+    def read(self, bytes page not None, generation, stream, long long base, tuple wanted=()):
         """See the twin."""
         cdef Bytes p = <Bytes>PyBytes_AS_STRING(page)
         cdef Py_ssize_t end = PyBytes_GET_SIZE(page), at = PAGE_HEAD, name, size
@@ -582,6 +582,8 @@ cdef class PageReader:
         cdef object logged, run, publisher
         if end < PAGE_HEAD or p[0] != PLAIN_PAGE or crc32_of(p + 5, end - 5) != number_at(p + 1):
             return None
+        if wanted and not mentions(page, wanted):
+            return ()
         for left in range(number_at(p + 5), 0, -1):
             if end - at < RUN_HEAD or p[at + 8] > 1:
                 return None
@@ -630,6 +632,14 @@ cdef class PageReader:
             self._names.clear()
         self._names[name] = found
         return found
+
+
+cdef bint mentions(bytes page, tuple topics) except -1:
+    """Whether one of the topics stands somewhere."""
+    for topic in topics:
+        if topic in page:
+            return True
+    return False
 
 
 cdef bint ascii(Bytes p, Py_ssize_t size) noexcept:

@@ -288,7 +288,7 @@ class LogConfig:
     record: tuple[str, ...] = ()
     batch_size: int = 500
     max_streams: int = 65_536
-    page_cache: int = 16 * 1024**2
+    page_cache: int = 64 * 1024**2
     disk_limit: int = 0
     disk_reserve: int = 64 * 1024**2
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
+from typing import Final
 from zlib import crc32
 
 from iot_mqtt.codec import Decoder, PublishRun, page_reader
@@ -39,6 +40,8 @@ _SOME_CODEC = Origin(codec=UNKNOWN_CODEC)
 _COVERED = 5
 _NUMBER = (1 << TURN_BITS) - 1
 
+#: What there is of a page that holds other topics: Python has one empty tuple.
+NOT_WANTED: Final[Sequence[LogRun]] = ()
 #: A named tuple's own constructor takes twice as long.
 _reference = tuple.__new__
 #: Reads nearly every page there is; None: it is another one, or damaged.
@@ -106,12 +109,18 @@ class PageDecoder:
         self._three = _decoder(ProtocolVersion.V311)
         self._five = _decoder(ProtocolVersion.V5)
 
-    def decode(self, page: bytes, generation: int, stream: int, turn: int) -> list[LogRun]:
-        """The runs in order; raises ``DamagedPage``."""
-        plain: list[LogRun] | None = _read_plain(page, generation, stream, turn << TURN_BITS)
+    def decode(
+        self, page: bytes, generation: int, stream: int, turn: int, wanted: tuple[bytes, ...] = ()
+    ) -> Sequence[LogRun]:
+        """The runs in order; ``NOT_WANTED`` if only some topics are ``wanted``, and none of them stands in the page.
+        Raises ``DamagedPage``.
+        """
+        plain: Sequence[LogRun] | None = _read_plain(page, generation, stream, turn << TURN_BITS, wanted)
         if plain is not None:
             return plain
         count = check_page(page)
+        if wanted and not any(topic in page for topic in wanted):
+            return NOT_WANTED
         offset = _HEAD.size
         base = turn << TURN_BITS
         found: list[LogRun] = []

@@ -1,5 +1,6 @@
-"""Pages, decoded: from the grid, and of one's own log those that were written last. Those used last are kept, too, for
-readers of the same stretch.
+"""Runs by their pages: from the grid, and of one's own log those that were written last. Pages used last are kept, too,
+for readers of the same stretch: many topics share a stream, so a fleet that comes back reads each page many times over,
+and most of its readers only look whether their topic is in it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from iot_mqtt.grid.log.catalogue import Catalogue
 from iot_mqtt.grid.log.generation import Stream
 from iot_mqtt.grid.log.keys import turn_key
-from iot_mqtt.grid.log.page import DamagedPage, PageDecoder
+from iot_mqtt.grid.log.page import NOT_WANTED, DamagedPage, PageDecoder
 from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.records import DROPPING
 from iot_mqtt.ports.grid import CacheName, Grid
@@ -32,21 +33,22 @@ Place = tuple[Stream, int]
 
 
 class PageCache:
-    """Decoded pages, those used last, and the turns of one's own log that were written last: who is a little behind, or
-    back after a short time, finds them here. One for all the logs that a node reads, if they are given the same.
+    """The pages used last, decoded if anybody wanted what is in them, and the turns of one's own log that were written
+    last: who is a little behind, or back after a short time, finds them here. One for all the logs that a node reads,
+    if they are given the same.
     """
 
     def __init__(self, limit: int, *, written: bool = True) -> None:
         """``written``: whether those turns are kept."""
         self._limit = limit
         self._written = written
-        self._pages: OrderedDict[Place, tuple[list[LogRun], int]] = OrderedDict()
+        self._pages: OrderedDict[Place, tuple[Sequence[LogRun] | bytes, int]] = OrderedDict()
         self._bytes = 0
         #: Up to half of the limit, and up to all of it while there is nothing else.
         self._turns: OrderedDict[int, tuple[dict[Stream, list[LogRun]], int]] = OrderedDict()
         self._turn_bytes = 0
 
-    def get(self, place: Place) -> list[LogRun] | None:
+    def get(self, place: Place) -> Sequence[LogRun] | bytes | None:
         written = self._turns.get(place[1])
         if written is not None and (runs := written[0].get(place[0])) is not None:
             return runs
@@ -60,12 +62,17 @@ class PageCache:
         """Which of these turns are in a row among those that were written last, and what one stream has in them."""
         return column(self._turns, stream, turns)
 
-    def keep(self, place: Place, runs: list[LogRun], size: int) -> None:
-        """``size``: of the page as it is stored."""
-        weight = _PAGE_WEIGHT + _RUN_WEIGHT * len(runs) + size
-        if place in self._pages or weight > self._limit:
+    def keep(self, place: Place, page: Sequence[LogRun] | bytes, size: int) -> None:
+        """A page, decoded or not; ``size``: as it is stored."""
+        weight = _PAGE_WEIGHT + size
+        if type(page) is not bytes:
+            weight += _RUN_WEIGHT * len(page)
+        known = self._pages.pop(place, None)
+        if known is not None:
+            self._bytes -= known[1]
+        if weight > self._limit:
             return
-        self._pages[place] = runs, weight
+        self._pages[place] = page, weight
         self._bytes += weight
         self.fit()
 
@@ -98,8 +105,10 @@ class Pages:
         self._decoder = PageDecoder()
         self._damaged: dict[Place, None] = {}
 
-    async def load(self, places: Sequence[Place]) -> dict[Place, Sequence[LogRun]]:
-        """The runs of each place. What is in memory is taken last: nothing happens between that and the return."""
+    async def load(self, places: Sequence[Place], wanted: tuple[bytes, ...] = ()) -> dict[Place, Sequence[LogRun]]:
+        """The runs of each place; where topics are ``wanted``, perhaps none of a page without them. What is in memory
+        is taken last: nothing happens between that and the return.
+        """
         found: dict[Place, Sequence[LogRun]] = {}
         held = self._recent.held
         while True:
@@ -110,24 +119,30 @@ class Pages:
                 known = self._cache.get(place)
                 if known is None:
                     missing.append(place)
+                elif type(known) is bytes:
+                    found[place] = self._open(place, known, wanted)
                 else:
-                    found[place] = known
+                    found[place] = known  # type: ignore[assignment]
             if not missing:
                 break
-            await self._fetch(missing, found)
+            for place, page in zip(missing, await self.raw(missing), strict=True):
+                if page is None:
+                    found[place] = self._decode(place, page, wanted)
+                else:
+                    found[place] = self._open(place, page, wanted, new=True)
         for place in places:
             if place not in found:
                 found[place] = tuple(self._held(place) or ())
         return found
 
-    async def column(self, stream: Stream, turns: Sequence[int]) -> list[LogRun]:
-        """The runs of one stream in some turns, in their order."""
+    async def column(self, stream: Stream, turns: Sequence[int], wanted: tuple[bytes, ...] = ()) -> list[LogRun]:
+        """The runs of one stream in some turns, in their order; as with ``load``."""
         begin, end, found = self._cache.column(stream, turns)
         if end - begin == len(turns):
             return found
         # Older ones have left the memory, and newer ones may be on their way to it.
         before, behind = ([(stream, turn) for turn in part] for part in (turns[:begin], turns[end:]))
-        loaded = await self.load(before + behind)
+        loaded = await self.load(before + behind, wanted)
         found[:0] = [run for place in before for run in loaded[place]]
         return found + [run for place in behind for run in loaded[place]]
 
@@ -136,12 +151,14 @@ class Pages:
         turn = self._recent.held.get(place[1])
         return None if turn is None else turn.get(place[0])
 
-    async def _fetch(self, places: Sequence[Place], found: dict[Place, Sequence[LogRun]]) -> None:
-        for place, page in zip(places, await self.raw(places), strict=True):
-            runs = self._decode(place, page)
-            found[place] = runs
-            if page is not None:
-                self._cache.keep(place, runs, len(page))
+    def _open(self, place: Place, page: bytes, wanted: tuple[bytes, ...], *, new: bool = False) -> Sequence[LogRun]:
+        """A page's runs. It is kept as it is until somebody wants what is in it: that takes a part of the memory."""
+        runs = self._decode(place, page, wanted)
+        if runs is not NOT_WANTED:
+            self._cache.keep(place, runs, len(page))
+        elif new:
+            self._cache.keep(place, page, len(page))
+        return runs
 
     async def raw(self, places: Sequence[Place]) -> list[bytes | None]:
         """The pages as they are kept."""
@@ -155,18 +172,18 @@ class Pages:
             await self._catalogue.confirm([generation for generation in missing if generation.state != DROPPING])
         return pages
 
-    def check(self, place: Place, page: bytes | None) -> list[LogRun]:
+    def check(self, place: Place, page: bytes | None, wanted: tuple[bytes, ...] = ()) -> Sequence[LogRun]:
         """The runs of a page; raises ``DamagedPage``."""
         stream, turn = place
         if page is None:
             if stream.generation.state == DROPPING:
                 return []
             raise DamagedPage("the page is missing")
-        return self._decoder.decode(page, stream.generation.id, stream.id, turn)
+        return self._decoder.decode(page, stream.generation.id, stream.id, turn, wanted)
 
-    def _decode(self, place: Place, page: bytes | None) -> list[LogRun]:
+    def _decode(self, place: Place, page: bytes | None, wanted: tuple[bytes, ...]) -> Sequence[LogRun]:
         try:
-            return self.check(place, page)
+            return self.check(place, page, wanted)
         except DamagedPage as damage:
             if place not in self._damaged:
                 self._figures.damaged_pages += 1

@@ -67,6 +67,8 @@ class Reader:
     async def read(self, selection: Selection, position: int, messages: int, budget: int) -> Reading:
         """See the port."""
         found: list[LogRun] = []
+        # How many times the pages that should do are read at once: pages may hold little of what is wanted.
+        reach = 1
         while True:
             turn = turn_of(position)
             if turn < self._recent.first_turn:
@@ -75,7 +77,7 @@ class Reader:
                 plan, behind = self._recent.plan(selection, turn), 0
                 if not plan:
                     return Reading(found, max(position, self._head.end), at_end=True)
-            rows = self._some(plan, messages, budget)
+            rows = self._some(plan, messages * reach, budget * reach)
             runs = await self._runs(rows, selection, position)
             whole = totals(runs)
             if runs and whole[0] < messages and whole[1] < budget:
@@ -94,6 +96,7 @@ class Reader:
                 return Reading(found, self._head.end, at_end=True)
             following = behind if behind and len(rows) == len(plan) else rows[-1][0] + 1
             position = max(position, following << TURN_BITS)
+            reach = min(2 * reach, MAX_PAGES)
             if messages <= 0 or budget <= 0:
                 at_end = following >= self._recent.first_turn and not self._recent.plan(selection, following)
                 return Reading(found, position, at_end)
@@ -121,12 +124,13 @@ class Reader:
         """What of these pages is wanted, in order, the first one cut at the position."""
         matches = selection.matches
         if isinstance(rows, Column):
-            found = await self._pages.column(rows.stream, rows.turns)
+            found = await self._pages.column(rows.stream, rows.turns, selection.wanted)
             if not all(map(matches, {run.topic for run in found})):
                 found = [run for run in found if matches(run.topic)]
         else:
             found = []
-            loaded = await self._pages.load([(stream, turn) for turn, streams in rows for stream in streams])
+            places = [(stream, turn) for turn, streams in rows for stream in streams]
+            loaded = await self._pages.load(places, selection.wanted)
             for turn, streams in rows:
                 runs = [run for stream in streams for run in loaded[stream, turn] if matches(run.topic)]
                 if len(runs) > 1 and len(streams) > 1:

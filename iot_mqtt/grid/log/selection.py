@@ -9,12 +9,14 @@ from itertools import chain
 from iot_mqtt.grid.log.generation import Generation, Stream
 from iot_mqtt.grid.log.records import DROPPING
 from iot_mqtt.grid.log.structures import BUCKET_BITS, Needed, needed
-from iot_mqtt.topics import matches
+from iot_mqtt.topics import is_wildcard, matches
 
 #: Bounds, not tuning knobs.
 MAX_SELECTIONS = 256
 MAX_GENERATIONS = 16
 MAX_TOPICS = 10_000
+#: So many topics are looked for in a page before it is decoded.
+FEW_TOPICS = 4
 _EVERY_BIT = (1 << BUCKET_BITS) - 1
 
 
@@ -23,6 +25,10 @@ class Selection:
 
     def __init__(self, filters: Sequence[str]) -> None:
         self.filters = tuple(filters)
+        exact = not any(map(is_wildcard, filters))
+        #: The topics that it wants, if no filter has a wildcard; and if they are few, else none.
+        self._exact = frozenset(map(str.encode, filters)) if exact else None
+        self.wanted = tuple(self._exact) if self._exact is not None and len(self._exact) <= FEW_TOPICS else ()
         self._needed: dict[str, tuple[Needed, ...]] = {}
         self._topics: dict[bytes, bool] = {}
         # Per generation: its list of streams, how many of them were looked at, and those that may match.
@@ -73,6 +79,8 @@ class Selection:
 
     def matches(self, topic: bytes) -> bool:
         """Whether one of the filters matches the topic."""
+        if self._exact is not None:
+            return topic in self._exact
         known = self._topics.get(topic)
         if known is None:
             if len(self._topics) >= MAX_TOPICS:

@@ -32,8 +32,8 @@ class LogSettings:
     topics: tuple[TopicRetention, ...] = ()
     #: Streams of one generation; topics beyond them share one stream per shard.
     max_streams: int = 65_536
-    #: Pages kept decoded, for readers of the same stretch.
-    page_cache_bytes: int = 16 * MIB
+    #: Of pages that are kept, for readers of the same stretch.
+    page_cache_bytes: int = 64 * MIB
     #: A generation is over when it has so many bytes; 0: an eighth of what is kept.
     generation_bytes: int = 0
 

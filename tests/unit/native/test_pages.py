@@ -13,14 +13,14 @@ from iot_mqtt import native
 from iot_mqtt.codec import Decoder, Publish, PublishRun, encode, page_reader
 from iot_mqtt.codec.properties import Properties
 from iot_mqtt.grid.log import page as pages
-from iot_mqtt.grid.log.page import DamagedPage, PageDecoder, encode_page
+from iot_mqtt.grid.log.page import NOT_WANTED, DamagedPage, PageDecoder, encode_page
 from iot_mqtt.native import _pure_pages
 from iot_mqtt.ports.log import TURN_BITS, LogRun, Reference
 from iot_mqtt.values import NOBODY, Origin, ProtocolVersion
 from tests.seeds import seeds_of
 
 TURN = 77
-Read = Callable[[bytes, int, int, int], list[LogRun] | None]
+Read = Callable[..., list[LogRun] | None]
 
 
 def readers() -> list[Read]:
@@ -70,8 +70,8 @@ def told(run: LogRun) -> tuple[Any, ...]:
     return *outer, *inner, one.longest, one.prefix
 
 
-def by(read: Read, page: bytes) -> list[tuple[Any, ...]] | None:
-    found = read(page, 3, 4, TURN << TURN_BITS)
+def by(read: Read, page: bytes, wanted: tuple[bytes, ...] = ()) -> list[tuple[Any, ...]] | None:
+    found = read(page, 3, 4, TURN << TURN_BITS, wanted)
     return None if found is None else [told(run) for run in found]
 
 
@@ -103,3 +103,21 @@ def test_a_page_is_read_without_the_long_way() -> None:
     plain = [page for page in (page_of(rng) for _ in range(50)) if page[0] == 0x10]
     assert len(plain) > 30
     assert all(by(read, page) for read in readers() for page in plain)
+
+
+def test_a_page_without_the_topics_that_are_wanted_is_not_decoded() -> None:
+    """Where one of them stands in it, all of it is; and a damaged one is told, whatever is wanted."""
+    rng = Random(2)
+    for page in [page_of(rng) for _ in range(50)]:
+        runs = PageDecoder().decode(page, 3, 4, TURN)
+        topics, whole = {run.topic for run in runs}, [*map(told, runs)]
+        for wanted in ((b"a",), (b"plant/\xc3\xbc/7",), (b"none", b"plant/\xc3\xbc/7"), (b"none/at/all",)):
+            long_way = PageDecoder().decode(page, 3, 4, TURN, wanted)
+            assert topics.isdisjoint(wanted) if long_way is NOT_WANTED else [*map(told, long_way)] == whole
+            assert long_way or b"none/at/all" in wanted or topics.isdisjoint(wanted)
+            if page[0] == 0x10:
+                assert [by(read, page, wanted) for read in readers()] == [[*map(told, long_way)]] * len(readers())
+        spoilt = page[:-1] + bytes((page[-1] ^ 1,))
+        assert [by(read, spoilt, (b"none/at/all",)) for read in readers()] == [None] * len(readers())
+        with pytest.raises(DamagedPage):
+            PageDecoder().decode(spoilt, 3, 4, TURN, (b"none/at/all",))
