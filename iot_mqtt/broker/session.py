@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from typing import Protocol, TypeAlias
 
@@ -107,6 +107,11 @@ class RetainedPages(Protocol):
     @property
     def subscription(self) -> Subscription: ...
 
+    @property
+    def topic(self) -> bytes | None:
+        """The only one that it wants; None: it may want more."""
+        ...
+
     def read_on(self, session: Session) -> bool:
         """Send the next page; False when nothing more can be done now."""
         ...
@@ -174,7 +179,7 @@ class Session:
         #: ``$replay/`` filter → how far that one has.
         self.replays: dict[str, Replay] | None = None
         #: Retained messages still to be read for new subscriptions.
-        self.readers: deque[RetainedPages] | None = None
+        self.readers: OrderedDict[str, RetainedPages] | None = None
         self.delivered = 0
         self.dropped: Counter[str] | None = None
         self.denied: Counter[str] | None = None

@@ -6,7 +6,7 @@ a hundred thousand retained messages for one slow client cost one page of memory
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, repeat
@@ -15,12 +15,13 @@ from iot_mqtt.broker.publication import hop_properties
 from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.broker.sending.outflow import Outflow
-from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.session import RetainedPages, Session
 from iot_mqtt.codec import encode_messages
 from iot_mqtt.codec.wire import varint
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.session import Delivery
+from iot_mqtt.topics import is_wildcard
 from iot_mqtt.values import Message, Subscription
 
 PAGE = 500
@@ -44,31 +45,36 @@ class RetainedReading:
         """Let new subscriptions read; a reader of the same filter starts anew."""
         for subscription in subscriptions:
             stop_reading(session, subscription.filter)
-            if session.readers is None:
-                session.readers = deque()
-            session.readers.append(RetainedReader(self, subscription))
+            reader = RetainedReader(self, subscription)
+            if reader.topic is None or self.retention.index.get(reader.topic) is not None:
+                if session.readers is None:
+                    session.readers = OrderedDict()
+                session.readers[subscription.filter] = reader
         self.outflow.pump(session)
 
 
 def read_retained(session: Session) -> bool:
     """Send a session that reads its next page; False when nothing more can be done now."""
     assert session.readers is not None
-    return session.readers[0].read_on(session)
+    return next(iter(session.readers.values())).read_on(session)
 
 
 def stop_reading(session: Session, filter: str) -> None:
     """A subscription is gone or replaced."""
-    if session.readers:
-        session.readers = deque(one for one in session.readers if one.subscription.filter != filter) or None
+    if session.readers is not None:
+        session.readers.pop(filter, None)
+        session.readers = session.readers or None
 
 
 class RetainedReader:
     """How far one subscription has read."""
 
-    __slots__ = ("subscription", "_reading", "_after")
+    __slots__ = ("subscription", "topic", "_reading", "_after")
 
     def __init__(self, reading: RetainedReading, subscription: Subscription) -> None:
         self.subscription = subscription
+        #: The only one that it wants; None: its filter has a wildcard.
+        self.topic = None if is_wildcard(subscription.filter) else subscription.filter.encode()
         self._reading = reading
         self._after: bytes | None = None
 
@@ -82,8 +88,8 @@ class RetainedReader:
             limit = min(PAGE, session.outbound.room)
             if limit <= 0:
                 return False
-        page, self._after = self._reading.retention.index.scan(subscription.filter, self._after, limit)
-        page = self._present(self._cut(page))
+        page, readers = self._page(session, limit)
+        page = self._present(page)
         self._reading.counters.messages_matched += len(page)
         identifiers = () if subscription.identifier is None else (subscription.identifier,)
         at_once = self._takes_at_once(session, page, identifiers)
@@ -98,10 +104,37 @@ class RetainedReader:
                 for message in messages:
                     self._send(session, Delivery(message, 0, retain=True, identifiers=identifiers))
         if self._after is None:
-            self._finish(session)
-        # Make the outbox take what gathered, so that its state tells whether to read on.
-        connection.write_out()
+            for filter in readers:
+                stop_reading(session, filter)
+        if page:
+            # Make the outbox take what gathered, so that its state tells whether to read on.
+            connection.write_out()
         return True
+
+    def _page(self, session: Session, limit: int) -> tuple[list[Message], list[str]]:
+        """The next page, and the filters that read it. Readers of one topic each that stand in a row read together."""
+        index, subscription = self._reading.retention.index, self.subscription
+        if self.topic is None:
+            page, self._after = index.scan(subscription.filter, self._after, limit)
+            return self._cut(page), [subscription.filter]
+        assert session.readers is not None
+        found: list[Message] = []
+        filters: list[str] = []
+        size = 0
+        for filter, reader in session.readers.items():
+            if reader.topic is None or len(filters) == limit or size > PAGE_BYTES or not self._is_like(reader):
+                break
+            filters.append(filter)
+            message = index.get(reader.topic)
+            if message is not None:
+                found.append(message)
+                size += message.size
+        return found, filters
+
+    def _is_like(self, reader: RetainedPages) -> bool:
+        """Whether it gets messages in the same form."""
+        mine, its = self.subscription, reader.subscription
+        return mine.qos == its.qos and mine.identifier == its.identifier
 
     def _cut(self, page: list[Message]) -> list[Message]:
         """The beginning of a page that is not too much for the outbox; the rest is of the next page."""
@@ -169,12 +202,6 @@ class RetainedReader:
         reason = self._reading.outflow.accept(session, message, qos, retain=True, identifiers=identifiers, origin=None)
         if reason is not None:
             session.drop(self._reading.counters, reason, 1, message.topic, message.publisher)
-
-    def _finish(self, session: Session) -> None:
-        assert session.readers is not None
-        session.readers.popleft()
-        if not session.readers:
-            session.readers = None
 
 
 def _properties(message: Message, wall: float, identifiers: tuple[int, ...]) -> bytes:

@@ -13,8 +13,8 @@ from types import FrameType
 import pytest
 
 import iot_mqtt
-from iot_mqtt.codec import Publish, encode
-from tests.unit.broker.harness import Node
+from iot_mqtt.codec import Publish, Unsubscribe, encode
+from tests.unit.broker.harness import Node, subscribe
 
 PACKAGE = str(Path(iot_mqtt.__file__).parent)
 #: The harness's clock takes part in each of its turns, and none of a node's.
@@ -65,3 +65,28 @@ def test_nothing_is_weighed_where_nothing_waits() -> None:
     writer.publish("t", b"x", retain=True)
     assert weighed
     node.release()
+
+
+@pytest.mark.parametrize("retained", [False, True], ids=["nothing", "retained"])
+@pytest.mark.parametrize("way", ["asked", "again", "left"])
+def test_a_filter_costs_the_same_however_many_come_with_it(way: str, *, retained: bool) -> None:
+    """Those of a dashboard, or of somebody who wishes us ill: a SUBSCRIBE of 10,000 filters held a node up for seconds.
+    With retained messages, to a client that does not read, so that they wait.
+    """
+    steps = []
+    for count in (100, 1_000):
+        node = Node()
+        client = node.connect("c", receive_maximum=1)
+        filters = [f"t/{number}" for number in range(count)]
+        if retained:
+            writer = node.connect("writer")
+            for name in filters:
+                writer.publish(name, b"x", qos=1, retain=True)
+        asking = encode(subscribe(1, *filters, qos=1), client.version)
+        if way != "asked":
+            client.wire.feed(asking)
+            node.turn()
+        if way == "left":
+            asking = encode(Unsubscribe(2, tuple(filters)), client.version)
+        steps.append(len(called_for(node, asking, client)) / count)
+    assert steps[1] < 1.1 * steps[0]

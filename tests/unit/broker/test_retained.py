@@ -256,6 +256,39 @@ def test_two_filters_are_read_one_after_the_other(topics: list[str]) -> None:
     assert reader.drain() == [b"r/00001", *(topic.encode() for topic in topics[:8]), b"r/00002"]
 
 
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_many_topics_are_read_in_the_order_in_which_they_were_asked_for(topics: list[str], qos: int) -> None:
+    """One by one, at other QoS, with another in between that has wildcards; each once."""
+    node = filled(topics[:40], qos=min(qos, 1))
+    reader = node.connect("reader", receive_maximum=7)
+    wanted = [*topics[10:40], "r/none", *topics[:10]]
+    asked = [Request(topic, 0 if number % 9 == 8 else qos) for number, topic in enumerate(wanted)]
+    reader.subscribe(*asked[:20], Request("r/+", qos), *asked[20:])
+    expected = [*wanted[:20], *topics[:40], *(topic for topic in wanted[20:] if topic != "r/none")]
+    assert reader.drain() == [topic.encode() for topic in expected]
+    assert node.session("reader").readers is None
+
+
+def test_of_many_topics_those_that_are_given_up_or_removed_do_not_come(topics: list[str]) -> None:
+    """Nor what is asked for again before its turn, twice."""
+    node = filled(topics[:12], qos=1)
+    reader = node.connect("reader", receive_maximum=3)
+    reader.subscribe(*topics[:12], qos=1)
+    reader.unsubscribe(topics[4], topics[11])
+    node.connect("other").publish(topics[5], b"", retain=True)
+    reader.subscribe(topics[6], qos=1)
+    left = [*topics[:4], *topics[7:11], topics[6]]
+    assert sorted(reader.drain()) == sorted([b"", *(topic.encode() for topic in left)])
+
+
+def test_topics_without_a_message_are_not_read(topics: list[str]) -> None:
+    node = filled(topics[:1])
+    reader = node.connect("reader")
+    reader.wire.link.capacity = 0
+    reader.send(subscribe(1, *topics[1:500], qos=1))
+    assert node.session("reader").readers is None
+
+
 @pytest.mark.parametrize(
     ("settings", "kept"),
     [(MqttSettings(max_retained_messages=2), 2), (MqttSettings(max_retained_bytes=8), 2)],
