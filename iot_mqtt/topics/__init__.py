@@ -1,5 +1,6 @@
 """Topics: filters, routes with their memo, shared groups, retained messages. Pure: no clock, no socket."""
 
+from iot_mqtt.topics.filter_set import FilterSet
 from iot_mqtt.topics.filters import (
     MAX_LEVELS,
     covers,
@@ -33,6 +34,7 @@ __all__ = [
     "MAX_LEVELS",
     "MIXED",
     "POLICIES",
+    "FilterSet",
     "HashClient",
     "HashTopic",
     "LeastInflight",

@@ -13,7 +13,7 @@ from iot_mqtt.broker.sending.repeating import out_of_order
 from iot_mqtt.broker.session import Session
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import LogReader, LogRun
-from iot_mqtt.topics import Route, combined, is_wildcard, matches, parse_shared
+from iot_mqtt.topics import FilterSet, Route, combined, matches, parse_shared
 
 #: The part of a large window that a session must have free before it reads: a fourth.
 PART_OF_WINDOW = 4
@@ -25,7 +25,7 @@ MAX_CLAIMS = 1000
 class SessionCursor(OrderedCursor):
     """What a durable session is owed of one log for its plain subscriptions."""
 
-    __slots__ = ("_claims", "_claims_version")
+    __slots__ = ("_claims", "_claims_version", "_filters")
 
     node: Reading
 
@@ -33,6 +33,8 @@ class SessionCursor(OrderedCursor):
         super().__init__(node, session, log, position, live=live)
         self._claims: dict[bytes, Claims] | None = None
         self._claims_version = 0
+        #: Of ``since``, while it reads on.
+        self._filters: FilterSet | None = None
 
     def room(self) -> int:
         return window_of(self.session)
@@ -144,15 +146,16 @@ class SessionCursor(OrderedCursor):
 
     def _claims_on(self, topic: bytes) -> Claims:
         """Subscriptions that match a topic, with the part of the log they claim; looked up once while it reads on."""
-        if self._claims is None or self._claims_version != self.version or len(self._claims) >= MAX_CLAIMS:
+        if self._claims is None or self._filters is None or self._claims_version != self.version:
             self._claims, self._claims_version = {}, self.version
+            self._filters = FilterSet(self.since)
+        elif len(self._claims) >= MAX_CLAIMS:
+            self._claims = {}
         claims = self._claims.get(topic)
         if claims is None:
             name, subscriptions = topic.decode(), self.session.subscriptions
             claims = self._claims[topic] = [
-                (subscriptions[filter], since, None)
-                for filter, since in self.since.items()
-                if filter == name or (is_wildcard(filter) and matches(filter, name))
+                (subscriptions[filter], self.since[filter], None) for filter in self._filters.match(name)
             ]
             claims.extend(past for past in self.past or () if matches(past.subscription.filter, name))
         return claims
@@ -171,7 +174,7 @@ class SessionCursor(OrderedCursor):
 
     def caught_up(self) -> None:
         super().caught_up()
-        self._claims = self.doubt = None
+        self._claims = self._filters = self.doubt = None
         self.session.outbound.let_go()
         if self.past:
             self.past = None

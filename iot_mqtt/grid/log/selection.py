@@ -9,7 +9,7 @@ from itertools import chain
 from iot_mqtt.grid.log.generation import Generation, Stream
 from iot_mqtt.grid.log.records import DROPPING
 from iot_mqtt.grid.log.structures import BUCKET_BITS, Needed, needed
-from iot_mqtt.topics import is_wildcard, matches
+from iot_mqtt.topics import FilterSet, is_wildcard
 
 #: Bounds, not tuning knobs.
 MAX_SELECTIONS = 256
@@ -29,7 +29,8 @@ class Selection:
         #: The topics that it wants, if no filter has a wildcard; and if they are few, else none.
         self._exact = frozenset(map(str.encode, filters)) if exact else None
         self.wanted = tuple(self._exact) if self._exact is not None and len(self._exact) <= FEW_TOPICS else ()
-        self._needed: dict[str, tuple[Needed, ...]] = {}
+        self._filters = FilterSet(() if exact else filters)
+        self._needed: dict[str, tuple[frozenset[int], tuple[Needed, ...]]] = {}
         self._topics: dict[bytes, bool] = {}
         # Per generation: its list of streams, how many of them were looked at, and those that may match.
         self._streams: OrderedDict[int, tuple[list[Stream], int, dict[Stream, None]]] = OrderedDict()
@@ -58,24 +59,26 @@ class Selection:
         """
         for structure in dict.fromkeys(chain.from_iterable(map(generation.structures.of, self.filters))):
             buckets = generation.by_bucket[structure]
-            wanted = self._wanted(structure)
-            if all(one.mask == _EVERY_BIT for one in wanted):
-                for value in {one.value for one in wanted}:
-                    yield from buckets.get(value, ())
-            else:
+            whole, others = self._wanted(structure)
+            if others:
                 yield from chain.from_iterable(buckets.values())
+            else:
+                for bucket in whole:
+                    yield from buckets.get(bucket, ())
 
-    def _wanted(self, structure: str) -> tuple[Needed, ...]:
-        """Which buckets of a structure the filters need."""
+    def _wanted(self, structure: str) -> tuple[frozenset[int], tuple[Needed, ...]]:
+        """Which buckets of a structure the filters need: those that are known, and those of which a part is."""
         wanted = self._needed.get(structure)
         if wanted is None:
-            asked = (needed(filter, structure) for filter in self.filters)
-            wanted = self._needed[structure] = tuple(one for one in asked if one is not None)
+            asked = {one for filter in self.filters if (one := needed(filter, structure)) is not None}
+            whole = frozenset(one.value for one in asked if one.mask == _EVERY_BIT)
+            wanted = self._needed[structure] = whole, tuple(one for one in asked if one.mask != _EVERY_BIT)
         return wanted
 
     def admits(self, stream: Stream) -> bool:
         """Whether the stream may hold a topic that matches."""
-        return any(stream.bucket & one.mask == one.value for one in self._wanted(stream.structure))
+        whole, others = self._wanted(stream.structure)
+        return stream.bucket in whole or any(stream.bucket & one.mask == one.value for one in others)
 
     def matches(self, topic: bytes) -> bool:
         """Whether one of the filters matches the topic."""
@@ -85,8 +88,7 @@ class Selection:
         if known is None:
             if len(self._topics) >= MAX_TOPICS:
                 self._topics.clear()
-            name = topic.decode()
-            known = self._topics[topic] = any(matches(filter, name) for filter in self.filters)
+            known = self._topics[topic] = bool(self._filters.match(topic.decode()))
         return known
 
 

@@ -7,6 +7,7 @@ that, the bound is raised.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -14,15 +15,15 @@ import pytest
 
 import iot_mqtt
 from iot_mqtt.codec import Publish, Unsubscribe, encode
-from tests.unit.broker.harness import Node, subscribe
+from tests.unit.broker.harness import Client, Node, subscribe
 
 PACKAGE = str(Path(iot_mqtt.__file__).parent)
 #: The harness's clock takes part in each of its turns, and none of a node's.
 NOT_OURS = ("pipeline/clock.py",)
 
 
-def called_for(node: Node, feed: bytes, writer: object) -> list[str]:
-    """What functions of the broker run until the turn is over in which this comes."""
+def called_by(work: Callable[[], object]) -> list[str]:
+    """What functions of the broker run meanwhile."""
     found: list[str] = []
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
@@ -32,11 +33,20 @@ def called_for(node: Node, feed: bytes, writer: object) -> list[str]:
 
     sys.setprofile(note)
     try:
-        writer.wire.feed(feed)  # type: ignore[attr-defined]
-        node.turn()
+        work()
     finally:
         sys.setprofile(None)
     return found
+
+
+def called_for(node: Node, feed: bytes, writer: Client) -> list[str]:
+    """The same, until the turn is over in which this comes."""
+
+    def turn() -> None:
+        writer.wire.feed(feed)
+        node.turn()
+
+    return called_by(turn)
 
 
 @pytest.mark.parametrize(("qos", "most"), [(0, 19), (1, 37)])
@@ -89,4 +99,26 @@ def test_a_filter_costs_the_same_however_many_come_with_it(way: str, *, retained
         if way == "left":
             asking = encode(Unsubscribe(2, tuple(filters)), client.version)
         steps.append(len(called_for(node, asking, client)) / count)
+    assert steps[1] < 1.1 * steps[0]
+
+
+@pytest.mark.parametrize("filter", ["t/{}", "t/{}/+"], ids=["topics", "wildcards"])
+def test_a_message_costs_the_same_however_many_filters_its_durable_client_has(filter: str) -> None:
+    """Who comes back with 8,000 topics was asked about all of them for each."""
+    steps = []
+    for count in (50, 500):
+        node = Node()
+        reader = node.connect("reader", expiry=60)
+        reader.subscribe(*(filter.format(number) for number in range(count)), qos=1)
+        reader.lose()
+        writer = node.connect("writer")
+        for number in range(count):
+            writer.publish(f"t/{number}" if filter == "t/{}" else f"t/{number}/x", b"x", qos=1)
+        came: list[bytes] = []
+
+        def come_back(node: Node = node, came: list[bytes] = came) -> None:
+            came += node.connect("reader", clean=False, expiry=60, receive_maximum=10).drain()
+
+        steps.append(len(called_by(come_back)) / count)
+        assert len(came) == count
     assert steps[1] < 1.1 * steps[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iot_mqtt.errors import Malformed, MqttError, ReasonCode, Refused
-from iot_mqtt.topics import covers, is_wildcard, matches, parse_shared, validate_filter, validate_topic
+from iot_mqtt.topics import FilterSet, covers, is_wildcard, matches, parse_shared, validate_filter, validate_topic
 from iot_mqtt.topics.filters import literal_prefix
 from iot_mqtt.topics.trie import FilterTrie
 
@@ -101,6 +101,16 @@ def test_the_trie_agrees_with_the_table(filter: str, topic: str, expected: bool,
     assert trie.match(topic) == (["here"] if expected else []), clause
     assert trie.remove(filter)
     assert trie.match(topic) == []
+
+
+@pytest.mark.parametrize(("filter", "topic", "expected", "clause"), MATCHES)
+def test_a_set_of_filters_agrees_with_the_table(filter: str, topic: str, expected: bool, clause: str) -> None:
+    """Among others that do and do not match."""
+    others = ["#", "+/+", "$SYS/#", "sport/+/player1", "a", "/", "größe/µ"]
+    everything = sorted({filter, *others})
+    found = FilterSet(everything).match(topic)
+    assert sorted(found) == [one for one in everything if matches(one, topic)], clause
+    assert (filter in found) is expected, clause
 
 
 BAD_FILTERS = [
