@@ -40,6 +40,8 @@ ANEW: Final = "anew"
 _NO_ANSWER: Final = 0
 #: Seconds between two looks at who has told what it wants, during the start.
 _LOOK: Final = 0.02
+#: Seconds in which a node that stood still has read what was waiting for it.
+_READ_BY_THEN: Final = 0.25
 #: Seconds until everything is asked for once more, if it did not come.
 _ASK_AGAIN: Final = 2.0
 
@@ -60,8 +62,8 @@ class Conversation:
         self._end = 0
         #: Peers that the broker has been told are up.
         self._up: set[int] = set()
-        #: It has been told that what some member wants is not known.
-        self._doubted = False
+        #: It has been told that what some member wants is not known; that some member is not heard.
+        self._doubted = self._unheard = False
         #: How far each peer has announced its log.
         self._ends: dict[int, int] = {}
         self._theirs: dict[int, Theirs] = {}
@@ -99,6 +101,9 @@ class Conversation:
     def _has_told(self, peer: int) -> bool:
         return peer in self._theirs and self._theirs[peer].told
 
+    def _is_heard(self, peer: int) -> bool:
+        return peer in self._theirs and self._theirs[peer].heard
+
     def _all_told(self) -> bool:
         """Whether it is known what all members want."""
         return all(self._has_told(peer) for peer in self.links.peers)
@@ -125,6 +130,10 @@ class Conversation:
         if doubted is not self._doubted:
             self._doubted = doubted
             self.node.doubt(doubted)
+        unheard = bool(self.untold) or not all(map(self._is_heard, self.links.peers))
+        if unheard is not self._unheard:
+            self._unheard = unheard
+            self.node.unheard(unheard)
         self.ours.look()
 
     def close(self) -> None:
@@ -260,6 +269,11 @@ class Conversation:
         self.node.peer_down(peer)
         self.look()
 
+    def stood_still(self, peer: int) -> None:
+        """Whoever told it something meanwhile may have stopped waiting for the word that it is known."""
+        self._theirs[peer].stale(self._clock.monotonic() + _READ_BY_THEN)
+        self.look()
+
     def gap(self, peer: int, lost: int) -> None:
         """Anything may have been in it."""
         log.warning("something from node %d is lost: %d items or fewer", peer, lost)
@@ -296,10 +310,10 @@ class Conversation:
 
     def heartbeat(self, peer: int, heartbeat: links.Heartbeat) -> None:
         theirs = self._theirs[peer]
-        told, now = theirs.told, self._clock.monotonic()
+        before, now = (theirs.told, theirs.heard), self._clock.monotonic()
         if not theirs.compare(heartbeat.routes_version, heartbeat.routes_digest, now, self._settings.behind):
             self._ask_everything(peer)
-        if theirs.told is not told:
+        if (theirs.told, theirs.heard) != before:
             self.look()
 
     def relieved(self, peer: int) -> None:

@@ -59,19 +59,25 @@ class Told(NamedTuple):
 class Theirs:
     """What one peer wants, as far as it has said so in its present life."""
 
-    __slots__ = ("version", "digest", "told", "asked_at", "_behind_since", "_parts")
+    __slots__ = ("version", "digest", "heard", "asked_at", "_behind_since", "_stale_until", "_parts")
 
     def __init__(self) -> None:
         self.version = 0
         self.digest = Digest()
-        #: What it wants is known: it has said so, or that this is nothing yet, and has not said long since that
-        #: there is more.
-        self.told = False
+        #: It has said what it wants, or that this is nothing yet, and has not said long since that there is more.
+        self.heard = False
         #: When everything was asked for; None: nothing is under way.
         self.asked_at: float | None = None
         #: Since when its heartbeats say that there is more.
         self._behind_since: float | None = None
+        #: What is read before may have been sent long ago; None: nothing of that kind is waiting.
+        self._stale_until: float | None = None
         self._parts: list[Route] = []
+
+    @property
+    def told(self) -> bool:
+        """What it wants is known: it was heard, by something that was not waiting to be read."""
+        return self.heard and self._stale_until is None
 
     def take(self, routes: Routes) -> Told | None:
         """The next item; None: not whole yet, or it does not follow what was said before (then ``asked_at`` is due).
@@ -88,7 +94,7 @@ class Theirs:
         if routes.full:
             self.digest.replace(interest)
             self.asked_at = None
-            self.told = True
+            self.heard = True
         else:
             self.digest.change(interest)
         self.version = routes.version
@@ -101,13 +107,19 @@ class Theirs:
     def compare(self, version: int, digest: int, now: float, within: float) -> bool:
         """The same, as its heartbeat has it: what is on its way has so many seconds to come."""
         if self.agrees(version, digest):
-            self._behind_since, self.told = None, True
+            if self._stale_until is not None and now >= self._stale_until:
+                self._stale_until = None
+            self._behind_since, self.heard = None, True
             return True
         if self._behind_since is None:
             self._behind_since = now
         elif now - self._behind_since >= within:
-            self.told = False
+            self.heard = False
         return False
+
+    def stale(self, until: float) -> None:
+        """What comes before that time may have been sent long ago, so it does not tell what is wanted now."""
+        self._stale_until = until
 
 
 class _Waiting(NamedTuple):

@@ -179,9 +179,13 @@ class Node(Protocol):
         ...
 
     def doubt(self, some: bool) -> None:
-        """Whether there is a member of which it is not known what it wants: it is not heard, or has not said
-        everything since it is. Until then whatever will be acknowledged is recorded.
+        """Whether there is a member of which it is not known what it wants now: it is ``unheard``, or this node stood
+        still and has not heard it since. Until then whatever will be acknowledged is recorded.
         """
+        ...
+
+    def unheard(self, some: bool) -> None:
+        """Whether there is a member that is not heard, or has not said everything since it is: it may have anything."""
         ...
 
     def unread(self, some: bool) -> None:

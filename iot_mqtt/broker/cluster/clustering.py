@@ -99,7 +99,7 @@ class ThisNode:
         self._retained = retained
         self.interest, self.unread, self.recall = own.interest, own.unread, own.recall
         self.peer_up, self.peer_down, self.doubt = presence.peer_up, presence.peer_down, presence.doubt
-        self.stream_broken, self.node_gone = presence.stream_broken, presence.node_gone
+        self.unheard, self.stream_broken, self.node_gone = presence.unheard, presence.stream_broken, presence.node_gone
         self.received, self.group_told, self.retained = arrivals.received, arrivals.group_told, retained.retained
         self.yields, self.release, self.adopt = owners.yields, releases.release, homes.adopt
 

@@ -52,6 +52,9 @@ class Presence:
         self._groups.doubt(some)
         self._routes.doubt(some)
 
+    def unheard(self, some: bool) -> None:
+        self._groups.unheard(some)
+
     def node_gone(self, number: int) -> None:
         self._routes.down(number)
         self._groups.node_gone(number)

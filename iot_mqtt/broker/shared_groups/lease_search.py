@@ -46,24 +46,24 @@ class LeaseSearch:
         self._begun = False
         #: Clients whose records are being read; whether they are to be read once more, for leases that came too late.
         self._looking: dict[str, bool] = {}
-        #: Whether a node on the list is not heard: it may have anything.
-        self._doubtful = False
+        #: Whether a node on the list is.
+        self._unheard = False
         self._timer: Timer | None = None
 
     def begin(self) -> None:
         """Everything is restored. What was to be looked for before is looked for with all."""
         self._begun = True
 
-    def doubt(self, some: bool) -> None:
+    def unheard(self, some: bool) -> None:
         """See ``ports.cluster.Node``."""
-        self._doubtful = some
+        self._unheard = some
         self.look_later()
 
     def look_later(self) -> None:
         """For all that nobody knows the place of, if nobody has said it by then."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if self._doubtful else self._clock.call_later(LOOK_AFTER, self._look_for_all)
+        self._timer = None if self._unheard else self._clock.call_later(LOOK_AFTER, self._look_for_all)
 
     def _look_for_all(self) -> None:
         self._timer = None

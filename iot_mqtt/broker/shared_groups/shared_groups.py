@@ -169,7 +169,10 @@ class SharedGroups:
     def doubt(self, some: bool) -> None:
         """See ``ports.cluster.Node``."""
         self._groups.doubt(some)
-        self._search.doubt(some)
+
+    def unheard(self, some: bool) -> None:
+        """See ``ports.cluster.Node``."""
+        self._search.unheard(some)
 
     def join(self, peers: Peers, others: OtherNodes) -> None:
         """There are others from now on; before anything is loaded."""

@@ -25,6 +25,11 @@ class Down:
 
 
 @dataclass(frozen=True, slots=True)
+class StoodStill:
+    """This process itself did, so it does not blame the peer: but what it reads now may have been sent long ago."""
+
+
+@dataclass(frozen=True, slots=True)
 class Items:
     """The next items in order; ``end`` as in ``values.Data``."""
 
@@ -47,4 +52,4 @@ class CaughtUp:
     heartbeat: Heartbeat
 
 
-Event = Started | Up | Down | Items | Gap | CaughtUp
+Event = Started | Up | Down | StoodStill | Items | Gap | CaughtUp

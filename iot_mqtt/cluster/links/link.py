@@ -20,7 +20,7 @@ from typing import Final
 
 from iot_mqtt.cluster.links import proto_v1
 from iot_mqtt.cluster.links.arrivals import Arrivals
-from iot_mqtt.cluster.links.events import CaughtUp, Down, Event, Gap, Items, Started, Up
+from iot_mqtt.cluster.links.events import CaughtUp, Down, Event, Gap, Items, Started, StoodStill, Up
 from iot_mqtt.cluster.links.figures import LinkFigures
 from iot_mqtt.cluster.links.ring import Ring
 from iot_mqtt.cluster.links.settings import LinkSettings
@@ -238,6 +238,8 @@ class Link:
 
     def _excuse(self, pause: float) -> None:
         """This process itself stood still: what it has not heard may be waiting to be read."""
+        if self.up:
+            self._events.append(StoodStill())
         if self.heard_at is not None:
             self.heard_at += pause
         if self._hole_since is not None:

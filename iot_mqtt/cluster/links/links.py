@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from iot_mqtt.cluster.links import proto_v1
-from iot_mqtt.cluster.links.events import CaughtUp, Down, Event, Gap, Items, Started, Up
+from iot_mqtt.cluster.links.events import CaughtUp, Down, Event, Gap, Items, Started, StoodStill, Up
 from iot_mqtt.cluster.links.link import Condition, Link
 from iot_mqtt.cluster.links.settings import LinkSettings
 from iot_mqtt.cluster.links.values import Heartbeat, Item, LinkError, Reply, Request, RequestRefused, Unknown, halves
@@ -59,6 +59,10 @@ class LinkEvents(Protocol):
 
     def down(self, peer: int) -> None:
         """It is not heard any more, or has left the list. What is sent to it is kept as long as there is room."""
+        ...
+
+    def stood_still(self, peer: int) -> None:
+        """This process did. What is read now may have been sent long ago, and say little of how the peer is."""
         ...
 
     def received(self, peer: int, items: Sequence[Item], end: int) -> None:
@@ -455,6 +459,8 @@ class Links:
                 owner.up(number)
             case Down():
                 owner.down(number)
+            case StoodStill():
+                owner.stood_still(number)
 
     def _tell_items(self, peer: _Peer, items: tuple[Item, ...], end: int) -> None:
         """Together and with the end that stands behind the last of them; then answers go to who asked."""

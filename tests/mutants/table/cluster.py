@@ -315,6 +315,22 @@ CLUSTER: Final = (
         "what a node wants that is not heard is taken for known",
     ),
     Mutation(
+        "cluster.stood-still-trusted",
+        _CONVERSATION,
+        "self._theirs[peer].stale(self._clock.monotonic() + _READ_BY_THEN)",
+        "pass",
+        (_NODE,),
+        "a node that was held up believes that it knows what others want",
+    ),
+    Mutation(
+        "cluster.stale-words-trusted",
+        _INTERESTS,
+        "return self.heard and self._stale_until is None",
+        "return self.heard",
+        ("tests/unit/cluster/test_interests.py",),
+        "what waited for a node that was held up tells it what others want now",
+    ),
+    Mutation(
         "cluster.gone-unheard-trusted",
         _CONVERSATION,
         "doubted = bool(self.untold) or ",

@@ -46,7 +46,7 @@ class Recorder:
         self.noted: dict[int, list[Interest]] = {}
         self.unreadable: set[int] = set()
         #: What a member wants is not known; what sessions here want is not.
-        self.doubts = self.unread_some = False
+        self.doubts = self.unheard_some = self.unread_some = False
 
     def interest(self) -> Sequence[Interest]:
         return list(self.wanted.values())
@@ -72,6 +72,9 @@ class Recorder:
 
     def doubt(self, some: bool) -> None:
         self.doubts = some
+
+    def unheard(self, some: bool) -> None:
+        self.unheard_some = some
 
     def unread(self, some: bool) -> None:
         self.unread_some = some

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from iot_mqtt.cluster.interests import Ours, Theirs
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.cluster import Interest
@@ -72,6 +74,25 @@ def test_what_somebody_wants_is_not_known_when_more_is_on_its_way_for_long() -> 
     assert theirs.told
     node.changed([Interest("u", kept=True)])
     assert not theirs.compare(node.version, node.digest.value, 103.0, 1.0)
+    assert theirs.told
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_who_stood_still_does_not_know_what_is_wanted_until_he_hears_something_new(*, whole: bool) -> None:
+    """What he reads at first was waiting for him: the peer may not speak with him any more."""
+    node, _ = ours()
+    wanted = node.changed([Interest("t", kept=True)])
+    theirs = Theirs()
+    theirs.take(wanted)
+    assert theirs.compare(node.version, node.digest.value, 100.0, 1.0)
+    assert theirs.told
+    theirs.stale(105.25)
+    assert not theirs.told
+    if whole:
+        assert theirs.take(node.everything([Interest("t", kept=True)])) is not None
+    assert theirs.compare(node.version, node.digest.value, 105.1, 1.0)
+    assert not theirs.told
+    assert theirs.compare(node.version, node.digest.value, 105.3, 1.0)
     assert theirs.told
 
 

@@ -79,6 +79,38 @@ def test_what_a_member_wants_is_in_doubt_from_when_it_is_not_heard_until_it_has_
     assert set(a.node.peers_want[b.number]) == {"t", "u"}
 
 
+def test_who_stood_still_is_in_doubt_until_it_hears_something_that_did_not_wait_for_it() -> None:
+    """It does not take others for silent, and is not to take what they want for known: SUBACK waited long enough."""
+    world = World("a", "b")
+    a, b = world["a"], world["b"]
+    world.pass_time(1.0)
+    world.network.part("a", "b")
+    world.pause("a")
+    known: list[None] = []
+    b.cluster.when_known(b.want(Interest("t", kept=True)), lambda: known.append(None))
+    world.until(lambda: bool(known))
+    world.resume("a")
+    world.pass_time(0.01)
+    assert a.node.doubts
+    assert a.node.told("up", "down")[-1] == ("up", b.number)
+    world.network.heal()
+    world.until(lambda: not a.node.doubts)
+    assert "t" in a.node.peers_want[b.number]
+
+
+def test_who_stood_still_and_hears_all_is_in_doubt_for_a_moment() -> None:
+    world = World("a", "b")
+    a = world["a"]
+    world.pass_time(1.0)
+    world.pause("a")
+    world.pass_time(1.3)
+    world.resume("a")
+    world.pass_time(0.01)
+    assert a.node.doubts
+    world.until(lambda: not a.node.doubts, 1.0)
+    assert a.node.told("up", "down")[-1] == ("up", world["b"].number)
+
+
 def test_a_node_that_is_not_heard_is_not_told_that_it_gets_what_it_wants() -> None:
     """What it had said before comes late, when a hole before it is given up. Until it is heard nothing is forwarded."""
     world = World("a", "b")

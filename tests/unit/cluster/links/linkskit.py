@@ -68,6 +68,9 @@ class Diary:
     def down(self, peer: int) -> None:
         self.entries.append(("down", peer))
 
+    def stood_still(self, peer: int) -> None:
+        self.entries.append(("stood still", peer))
+
     def received(self, peer: int, items: Sequence[Item], end: int) -> None:
         if items:
             self.entries.append(("received", peer, tuple(items), end))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iot_mqtt.cluster.links import LinkSettings, proto_v1
-from iot_mqtt.cluster.links.events import CaughtUp, Down, Event, Gap, Items, Started, Up
+from iot_mqtt.cluster.links.events import CaughtUp, Down, Event, Gap, Items, Started, StoodStill, Up
 from iot_mqtt.cluster.links.link import Condition, Link
 from iot_mqtt.cluster.links.values import Data, Datagram, Head, Heartbeat, Lost, Repair
 from tests.unit.cluster.links.linkskit import numbered
@@ -357,7 +357,7 @@ def test_a_process_that_stood_still_does_not_blame_the_others() -> None:
     two.now += 60.0
     two.two.link.tick(two.now)
     two.two.take()
-    assert two.two.told(Down, Gap) == []
+    assert two.two.told(Down, Gap, StoodStill) == [StoodStill()]
 
 
 def test_heartbeats_are_regular_and_soon_after_items() -> None:
