@@ -222,7 +222,7 @@ SESSIONS: Final = (
     Mutation(
         "sessions.leases-looked-for-while-unheard",
         "iot_mqtt/broker/shared_groups/lease_search.py",
-        "None if self._doubtful else self._clock",
+        "None if self._unheard else self._clock",
         "self._clock",
         ("tests/unit/broker/test_unheard_members.py",),
         "a node that stands still for long after a start has its messages given to others",
