@@ -19,12 +19,13 @@ from iot_mqtt.grid.log.following import FollowedLog
 from iot_mqtt.grid.log.index import BlockIndex
 from iot_mqtt.grid.log.own_catalogue import OwnCatalogue
 from iot_mqtt.grid.log.pages import PageCache, Pages
-from iot_mqtt.grid.log.reading import Reader, walk
+from iot_mqtt.grid.log.reading import Reader
 from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.recovery import recover
 from iot_mqtt.grid.log.retention import Retention
 from iot_mqtt.grid.log.selection import Everything, Selections
 from iot_mqtt.grid.log.settings import LogSettings, TopicRetention
+from iot_mqtt.grid.log.walking import walk
 from iot_mqtt.grid.log.writing import Writer
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import Grid, WriteBatch

@@ -9,10 +9,11 @@ from iot_mqtt.grid.log.index import BlockIndex
 from iot_mqtt.grid.log.keys import BLOCK_TURNS, block_of, times_key
 from iot_mqtt.grid.log.page import DamagedPage
 from iot_mqtt.grid.log.pages import Pages, Place
-from iot_mqtt.grid.log.reading import Head, Source
+from iot_mqtt.grid.log.reading import Head
 from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.records import TIMES, decode_times
 from iot_mqtt.grid.log.selection import Everything
+from iot_mqtt.grid.log.walking import Source
 from iot_mqtt.ports.grid import CacheName, Grid
 from iot_mqtt.ports.log import TURN_BITS, Breath, Damage
 

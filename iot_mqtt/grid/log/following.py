@@ -15,11 +15,12 @@ from iot_mqtt.grid.log.followed_catalogue import FollowedCatalogue
 from iot_mqtt.grid.log.index import BlockIndex
 from iot_mqtt.grid.log.knowledge import Knowledge
 from iot_mqtt.grid.log.pages import PageCache, Pages
-from iot_mqtt.grid.log.reading import Reader, walk
+from iot_mqtt.grid.log.reading import Reader
 from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.ring import Ring
 from iot_mqtt.grid.log.selection import Everything, Selection, Selections
 from iot_mqtt.grid.log.settings import LogSettings
+from iot_mqtt.grid.log.walking import walk
 from iot_mqtt.grid.records.base import Unreadable
 from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.log import (

@@ -125,9 +125,10 @@ class Pages:
                     found[place] = known  # type: ignore[assignment]
             if not missing:
                 break
-            for place, page in zip(missing, await self.raw(missing), strict=True):
+            pages = await self.raw(missing)
+            for place, page in zip(missing, pages, strict=True):
                 if page is None:
-                    found[place] = self._decode(place, page, wanted)
+                    found[place] = self._decode(place, None, wanted)
                 else:
                     found[place] = self._open(place, page, wanted, new=True)
         for place in places:

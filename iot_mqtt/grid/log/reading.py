@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from operator import attrgetter
 from typing import Protocol
@@ -35,23 +35,6 @@ class Head(Protocol):
     def turn(self) -> int:
         """The turn that gathers; nothing is known of any behind it."""
         ...
-
-
-class Source(Protocol):
-    """What reads a log by selections."""
-
-    async def read(self, selection: Selection, position: int, messages: int, budget: int) -> Reading: ...
-
-
-async def walk(source: Source, selection: Selection, position: int) -> AsyncIterator[LogRun]:
-    """Everything, from a position on."""
-    while True:
-        reading = await source.read(selection, position, 10_000, 1 << 20)
-        for run in reading.runs:
-            yield run
-        if reading.at_end:
-            return
-        position = reading.position
 
 
 class Reader:
