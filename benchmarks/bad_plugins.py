@@ -32,7 +32,7 @@ from typing import Any
 
 from benchmarks.durable import Node, say
 from benchmarks.flood import connect, dial, packet, text
-from benchmarks.whole import _free_port
+from tests.ports import free_port
 
 FRAMES, MESSAGES, GATEWAYS = 1000, 500, 4
 _TICK = 0.002
@@ -58,6 +58,7 @@ DEEDS = {
 }
 CODEC = """
 from iot_mqtt.sdk import Codec, Line, Login, Readings, WhenSafe
+from tests.ports import free_port
 
 class Vendor(Codec):
     framing = Line()
@@ -105,7 +106,7 @@ class VendorNode(Node):
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
         super().__init__(folder, "iot-mqtt")
-        self.ports = {name: _free_port() for name in names}
+        self.ports = {name: free_port() for name in names}
 
     def _command(self) -> list[str]:
         told = [f"plugins.{name}.isolation=process" for name in self.ports]

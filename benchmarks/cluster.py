@@ -25,9 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.durable import Node, say
-from benchmarks.whole import _free_port, build, cpu_seconds
+from benchmarks.whole import build, cpu_seconds
 from iot_mqtt.app.engines import Cluster, Places, Plan
 from iot_mqtt.app.engines.snippet import settings
+from tests.ports import free_port
 
 PAIRS = 10
 MANY = 3_000_000
@@ -38,7 +39,7 @@ class Member(Node):
 
     def __init__(self, folder: Path, plan: Plan, number: int, tls: Mapping[str, str] | None = None) -> None:
         super().__init__(folder, "iot-mqtt")
-        self.tls_port = _free_port()
+        self.tls_port = free_port()
         servers = plan.addresses("ignite", "gateway")
         # Each through a server of its own: what crosses between nodes crosses between servers, too.
         mine = [servers[number % len(servers)]]
@@ -180,7 +181,7 @@ def one_port(seconds: float) -> None:
             plan = Plan.make(ignite=1, zookeeper=1)
             stack.callback(servers.down, gently=False)
             servers.up(plan)
-            port = _free_port()
+            port = free_port()
             nodes = [Sharer(Path(folder) / f"node-{number}", plan, number, port) for number in range(1, count + 1)]
             for node in nodes:
                 stack.callback(node.kill)

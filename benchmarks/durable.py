@@ -27,7 +27,8 @@ from typing import NamedTuple
 
 from benchmarks import bare_disk
 from benchmarks.flood import PAYLOAD, Publisher, Reader, connect, dial, drain, make_session, make_sessions, publish
-from benchmarks.whole import _free_port, build, cpu_seconds, resident_bytes
+from benchmarks.whole import build, cpu_seconds, resident_bytes
+from tests.ports import free_port
 
 PUBLISHERS = 10
 #: Seconds of publishing, at most.
@@ -42,7 +43,7 @@ class Node:
     def __init__(self, folder: Path, kind: str, lines: str = "") -> None:
         self.folder, self._kind, self._lines = folder, kind, lines
         folder.mkdir(parents=True)
-        self.port, self.admin = _free_port(), _free_port()
+        self.port, self.admin = free_port(), free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, timeout: float = 120) -> float:

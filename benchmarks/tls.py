@@ -21,7 +21,8 @@ from pathlib import Path
 
 import trustme
 
-from benchmarks.whole import Broker, _free_port, mosquitto, ours
+from benchmarks.whole import Broker, mosquitto, ours
+from tests.ports import free_port
 
 BURST = 40
 _CONNECT = bytes.fromhex("101000044d5154540402003c0004")
@@ -108,10 +109,10 @@ def brokers(folder: Path, key: str) -> list[tuple[Broker, int]]:
     secret.write_bytes(issued.private_key_pem.bytes())
     secret.chmod(0o644)  # mosquitto reads it as another user
     folder.chmod(0o755)
-    port, other, us = _free_port(), mosquitto(), ours()
+    port, other, us = free_port(), mosquitto(), ours()
     other._files["mosquitto.conf"] += f"listener {port} 127.0.0.1\ncertfile {pem}\nkeyfile {secret}\n"
     found = [(other, port)]
-    port = _free_port()
+    port = free_port()
     settings = ("protocol=mqtt", f"port={port}", f"tls.cert={pem}", f"tls.key={secret}")
     us._command = [*us._command, *(word for one in settings for word in ("--set", f"listeners.mqtts.{one}"))]
     return [*found, (us, port)]

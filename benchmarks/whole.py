@@ -26,6 +26,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.ports import free_port
+
 HERE = Path(__file__).parent
 SOURCE = HERE / "load" / "load.c"
 BUILD = HERE.parent / "build" / "load"
@@ -106,7 +108,7 @@ class Broker:
     def running(self) -> Iterator[tuple[int, int]]:
         """Start it; gives port and process id; stops it whatever happens."""
         folder = Path(tempfile.mkdtemp(prefix=f"bench-{self.name}-"))
-        port = _free_port()
+        port = free_port()
         words = {"port": port, "dir": folder}
         for name, text in self._files.items():
             (folder / name).write_text(text.format(**words))
@@ -152,12 +154,6 @@ def command_line(text: str) -> Broker:
     """NAME='command with {port} and {dir}': any other broker."""
     name, _, command = text.partition("=")
     return Broker(name, ["sh", "-c", f"exec {command}"], {})
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_accepting(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

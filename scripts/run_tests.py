@@ -50,7 +50,7 @@ class Part(NamedTuple):
 
     name: str
     folders: tuple[str, ...]
-    #: Brokers and proxies of its tests listen from here on (``systemkit.ports``).
+    #: Brokers and proxies of its tests listen from here on (``tests.ports``).
     ports_from: int
     #: How far it stands back behind the others, as of nice(1).
     nice: int = 0

@@ -28,6 +28,7 @@ from systemkit.users import call, put_user
 from systemkit.waiting import wait_until
 
 from iot_mqtt.app.ctl.cli import ctl
+from tests.ports import free_port
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="ctl why is ours")
 
@@ -70,7 +71,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         "mqtt.max_qos": 1,
         "mqtt.sys_interval": 0,
         "uplink.kind": "kafka",
-        "uplink.kafka.bootstrap_servers": f"127.0.0.1:{_nobody()}",
+        "uplink.kafka.bootstrap_servers": f"127.0.0.1:{free_port()}",
         "uplink.rules": "[{filter: 'up/#', to: readings}]",
         "node.drain_seconds": 1,
     }
@@ -107,13 +108,6 @@ _stay: list[list[Plain]] = []
 def _keep(client: Plain) -> Plain:
     _stay[-1].append(client)
     return client
-
-
-def _nobody() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def _client(broker: BrokerProcess, client_id: str, **options: Any) -> Plain:
