@@ -73,7 +73,7 @@ def unit(session: nox.Session) -> None:
 def quick(session: nox.Session) -> None:
     """Run what needs no process but its own and no seconds, on all processors."""
     fewer = {"SESSION_STEPS": "4000", "GROUP_STEPS": "1200", "TEST_EXAMPLES": "quick"}
-    arguments = ("--numprocesses=auto", "--dist=worksteal", "--quiet", "-m", "not slow and not alone")
+    arguments = ("--numprocesses=auto", "--dist=worksteal", "--quiet", "-m", "not slow and not alone and not compiled")
     run(session, "pytest", *arguments, "tests/unit", "tests/property", *session.posargs, **fewer)
 
 

@@ -78,6 +78,7 @@ def test_a_build_that_ends_meanwhile_is_for_the_next_process(package: Path) -> N
     assert Choice(package, off=False).find_spec("iot_mqtt.one") is None
 
 
+@pytest.mark.compiled
 def test_off_and_require_mean_these_modules_too() -> None:
     """In processes of their own, where the switch is read."""
     code = "import iot_mqtt.broker.turn as turn; print(turn.__file__)"

@@ -49,6 +49,7 @@ def called_for(node: Node, feed: bytes, writer: Client) -> list[str]:
     return called_by(turn)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("qos", "most"), [(0, 19), (1, 37)])
 def test_it_takes_few_steps(qos: int, most: int) -> None:
     node = Node()

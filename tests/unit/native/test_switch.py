@@ -39,6 +39,7 @@ def test_off_is_the_pure_twin() -> None:
     assert ran.stdout.split() == ["False", "iot_mqtt.native._pure_scan"]
 
 
+@pytest.mark.compiled
 def test_both_twins_offer_the_same() -> None:
     """Every exported name, and the mode bits. Where nothing was compiled this fails: both have to be tested."""
     from iot_mqtt.native import (
