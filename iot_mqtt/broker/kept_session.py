@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Final, TypeGuard
+from typing import Final, TypeAlias, TypeGuard
 
 from iot_mqtt.broker.claims import ClaimCursor, Unfollowed
 from iot_mqtt.broker.log_cursor import LogCursor
@@ -12,6 +13,9 @@ from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.pipeline import Timeout
 from iot_mqtt.ports.store import StoredCount, StoredSession
 from iot_mqtt.values import NEVER, Subscription
+
+#: A number that grows, and what begins.
+Beginning: TypeAlias = tuple[int, Subscription]
 
 
 class KeptSession(Session):
@@ -63,8 +67,8 @@ class KeptSession(Session):
         self.elsewhere: dict[int, ClaimCursor] | None = None
         #: What it is owed of logs that nobody here reads yet, by writer.
         self.unfollowed: dict[int, Unfollowed] | None = None
-        #: Plain filters that are new and whose place in other nodes' logs is not fixed yet.
-        self.beginning: dict[str, Subscription] | None = None
+        #: Plain filters that are new and whose place in other nodes' logs is not fixed yet, in the order of beginning.
+        self.beginning: OrderedDict[str, Beginning] | None = None
         #: Whose turn it is to read, when several are behind.
         self.turns = 0
         #: The packet id that was given out last when it was written last, if later ones may be used unwritten.

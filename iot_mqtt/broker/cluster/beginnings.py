@@ -16,6 +16,7 @@ Until then the filter claims nothing there, and the session's cursors read what 
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -24,7 +25,7 @@ from twisted.internet.defer import Deferred, gatherResults
 
 from iot_mqtt.broker.cluster.other_logs import OtherLogs
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
-from iot_mqtt.broker.kept_session import KeptSession
+from iot_mqtt.broker.kept_session import Beginning, KeptSession
 from iot_mqtt.broker.readers.elsewhere import Elsewhere
 from iot_mqtt.broker.readers.progress import Progress
 from iot_mqtt.broker.session import Session
@@ -36,13 +37,15 @@ from iot_mqtt.values import Subscription
 
 log = logging.getLogger(__name__)
 
-#: Subscriptions by session.
-_Begun = dict[KeptSession, list[Subscription]]
+#: By session.
+_Begun = dict[KeptSession, list[Beginning]]
 
 
 class _Waiting(NamedTuple):
+    """For whatever of the session began up to a number."""
+
     session: KeptSession
-    subscriptions: list[Subscription]
+    number: int
     call: Callable[[], None]
 
 
@@ -95,6 +98,7 @@ class Beginnings:
         self._progress = progress
         self._turn = turn
         self._clock = clock
+        self._number = 0
         self._sessions: dict[KeptSession, None] = {}
         self._waiting: list[_Waiting] = []
         self._looking = False
@@ -102,8 +106,10 @@ class Beginnings:
     def begin(self, session: KeptSession, subscription: Subscription) -> None:
         """A durable session has a plain subscription that it did not have."""
         if session.beginning is None:
-            session.beginning = {}
-        session.beginning[subscription.filter] = subscription
+            session.beginning = OrderedDict()
+        self._number += 1
+        session.beginning[subscription.filter] = (self._number, subscription)
+        session.beginning.move_to_end(subscription.filter)
         for cursor in (session.elsewhere or {}).values():
             cursor.hold()
         self._sessions[session] = None
@@ -112,7 +118,7 @@ class Beginnings:
     def when_fixed(self, session: Session, call: Callable[[], None]) -> None:
         """``call`` when the claims of all subscriptions that the session has now are fixed, and staged."""
         if isinstance(session, KeptSession) and session.beginning:
-            self._waiting.append(_Waiting(session, list(session.beginning.values()), call))
+            self._waiting.append(_Waiting(session, self._number, call))
         else:
             call()
 
@@ -139,27 +145,29 @@ class Beginnings:
 
     def _found(self, begun: _Begun, ends: dict[int, int]) -> None:
         self._looking = False
-        for session, subscriptions in begun.items():
+        for session, ones in begun.items():
             if not session.ended:
-                self._fix(session, subscriptions, ends)
+                self._fix(session, ones, ends)
         self._answer()
         self._look()
 
     def _answer(self) -> None:
         waiting, self._waiting = self._waiting, []
         for one in waiting:
-            if any(_is_beginning(one.session, subscription) for subscription in one.subscriptions):
+            beginning = one.session.beginning
+            if beginning and not one.session.ended and next(iter(beginning.values()))[0] <= one.number:
                 self._waiting.append(one)
             else:
                 one.call()
         self._turn.plan()
 
-    def _fix(self, session: KeptSession, subscriptions: list[Subscription], ends: dict[int, int]) -> None:
-        for subscription in subscriptions:
-            if not _is_beginning(session, subscription):
-                continue
+    def _fix(self, session: KeptSession, begun: list[Beginning], ends: dict[int, int]) -> None:
+        for one in begun:
+            _, subscription = one
             filter = subscription.filter
-            assert session.beginning is not None
+            if session.beginning is None or session.beginning.get(filter) is not one:
+                # It has been given up, or replaced.
+                continue
             del session.beginning[filter]
             for writer, cursor in (session.elsewhere or {}).items():
                 cursor.begin(filter, ends.get(writer, 0))
@@ -169,12 +177,3 @@ class Beginnings:
             self._progress.moved(session)
         for cursor in (session.elsewhere or {}).values():
             self._turn.call_soon(cursor.read_on)
-
-
-def _is_beginning(session: KeptSession, subscription: Subscription) -> bool:
-    """It has neither been given up nor replaced, and its claims are not fixed."""
-    return (
-        not session.ended
-        and session.beginning is not None
-        and (session.beginning.get(subscription.filter) is subscription)
-    )

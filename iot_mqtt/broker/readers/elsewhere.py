@@ -23,7 +23,7 @@ is not taken a second time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import cast
 
@@ -117,7 +117,7 @@ def follow(node: Reading, session: KeptSession, reader: Followed, position: int 
     cursor = ElsewhereCursor(node, session, reader, unfollowed.position)
     if in_doubt:
         cursor.doubt = Doubt(reader.end)
-    beginning = session.beginning or {}
+    beginning: Collection[str] = session.beginning or ()
     cursor.since = {
         filter: unfollowed.since.get(filter, position or 0)
         for filter in session.subscriptions
