@@ -347,7 +347,7 @@ def test_a_batch_that_is_rejected_for_one_record_is_sent_again_in_order(make_kit
     flow.open()
     flow.send(3)
     flow.until_safe()
-    kit.kafka.alter_topic(topic, max_message_bytes=20_000)
+    kit.kafka.take_less(topic, 20_000)
     records = [Record("t", "gw/0", b"%d" % n if n != 4 else b"L" * 30_000, (), CAME, 30 + n) for n in range(10)]
     flow.feed.send(3, *records)
     flow.until(lambda: len(flow.feed.told) == 4)
@@ -356,7 +356,7 @@ def test_a_batch_that_is_rejected_for_one_record_is_sent_again_in_order(make_kit
     flow.feed.send(4, *records)
     flow.until(lambda: len(flow.feed.told) == 5)
     assert flow.feed.told[4] == (4, None)
-    values = [one.value for one in kit.found()[30:]]
+    values = [one.value for one in kit.found() if one.value is not None and any(one.value)][30:]
     # What was before it in the batch of before may be there twice; the first of each is in order.
     assert list(dict.fromkeys(values)) == [b"%d" % n for n in range(10) if n != 4]
     assert len(kit.found("dead")) == 1

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import trustme
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
@@ -90,6 +90,18 @@ class KafkaServer(Server):
         # Not in one expression: a client that nobody holds is gone before its answer.
         admin = self._admin()
         admin.incremental_alter_configs([resource])[resource].result(_ADMIN_SECONDS)
+
+    def take_less(self, name: str, most: int) -> None:
+        """Let a topic take records of so many bytes at most. The answer comes a moment before that is in force, so
+        larger ones are put in, all zeros, until one is refused.
+        """
+        self.alter_topic(name, max_message_bytes=most)
+        told: list[KafkaError | None] = []
+        producer = Producer({"bootstrap.servers": self.address})
+        while not told or told[-1] is None:
+            producer.produce(name, bytes(most + 1000), on_delivery=lambda error, _: told.append(error))
+            producer.flush(_ADMIN_SECONDS)
+        assert told[-1].code() == KafkaError.MSG_SIZE_TOO_LARGE, told[-1]
 
     def remove_topic(self, name: str) -> None:
         admin = self._admin()
