@@ -6,7 +6,7 @@
 // [seconds, path, how old the answer may be], and of lists with so many rows (`lists`, see lists.mjs) how they feel.
 import { opened } from "./kit.mjs";
 import { felt } from "./lists.mjs";
-import { logIn } from "./login.mjs";
+import { logIn, painted } from "./login.mjs";
 
 const settings = JSON.parse(process.argv[2]);
 const ui = await opened(settings);
@@ -27,9 +27,7 @@ try {
   await page.reload();
   await page.locator(".tiles .tile").first().waitFor();
   const shown = await page.evaluate(() => performance.now());
-  // It is told a moment after the frame.
-  const told = await page.waitForFunction(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime);
-  const paint = await told.jsonValue();
+  const paint = await painted(page);
   await page.waitForTimeout(settings.seconds * 1000);
   const calls = asked.filter(([at, path]) => at < settings.seconds && path.startsWith("/api/"));
   const lists = {};

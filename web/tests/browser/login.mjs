@@ -39,8 +39,10 @@ export async function overviewIsPaintedSoon({ page, base }) {
   await paintedSoon("overview", await load(), load);
 }
 
-function painted(page) {
-  return page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime);
+/** When the page was first painted, in ms since it was asked for. What it shows can be found a moment before it is told. */
+export async function painted(page) {
+  const told = await page.waitForFunction(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime);
+  return told.jsonValue();
 }
 
 /** What the page needs is what it takes when nothing else is done: one load in time is enough, and most often the first. */
