@@ -4,13 +4,15 @@
 
 Bounds are not doubled, as they are where other tests run beside them (``CLUSTER_PATIENCE=1``, ``TEST_AIR=2``), so
 nothing else should run on the machine. ``--share`` makes searches so much smaller: a share of 0.01 shows that the
-command works. What a part prints last goes into the page, with its exit code. Ends with 1 if one of them failed; the
-others run all the same.
+command works. What a part prints last goes into the page, with its exit code; of a part that was not run, what it came
+to before stays there (it is kept beside the page, as JSON). Ends with 1 if one of them failed; the others run all the
+same.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import subprocess
@@ -55,14 +57,23 @@ class Part(NamedTuple):
     def environment(self, share: float) -> dict[str, str]:
         return BOUNDS | dict(self.always) | {name: str(scaled(full, share)) for name, full in self.sizes}
 
+    def size_of(self, share: float) -> str:
+        """In words."""
+        sizes = [*((self.size,) if self.size else ()), *self.sizes]
+        return ", ".join(f"{name.removeprefix('--')} {scaled(full, share):,}" for name, full in sizes) or "whole"
+
 
 class Result(NamedTuple):
-    """What came of it."""
+    """What came of it, where, and when."""
 
-    part: Part
+    name: str
+    size: str
     code: int
     seconds: float
     said: Sequence[str]
+    when: str
+    commit: str
+    machine: str
 
 
 PARTS: Final = (
@@ -92,6 +103,13 @@ PARTS: Final = (
         sizes=(("CLUSTER_ROUNDS", 60),),
         always=MEANT_FOR,
     ),
+    Part(
+        "engines",
+        "pytest",
+        ("-q", "-s", "tests/cluster/test_engines_killed.py", "--timeout=7200"),
+        sizes=(("CLUSTER_ROUNDS", 60),),
+        always=(*MEANT_FOR, ("CLUSTER_IGNITES", "3")),
+    ),
     Part("system", "pytest", ("-q", "tests/system")),
     Part("cluster", "pytest", ("-q", "tests/cluster")),
 )
@@ -104,7 +122,7 @@ def scaled(full: int, share: float) -> int:
 
 def attempt(part: Part, share: float) -> Result:
     """Run one; its words appear as they come."""
-    began = time.monotonic()
+    when, began = datetime.now(UTC), time.monotonic()
     last: deque[str] = deque(maxlen=LINES)
     process = subprocess.Popen(
         part.command(share),
@@ -121,32 +139,35 @@ def attempt(part: Part, share: float) -> Result:
         print(f"{part.name} │ {line}", end="", flush=True)
         if line.strip():
             last.append(line.strip()[:LONG])
-    return Result(part, process.wait(), time.monotonic() - began, list(last))
+    code, seconds = process.wait(), round(time.monotonic() - began)
+    return Result(
+        part.name, part.size_of(share), code, seconds, list(last), f"{when:%Y-%m-%d %H:%M}", commit(), machine()
+    )
 
 
-def page(results: Sequence[Result], share: float, *, when: datetime, commit: str, machine: str) -> str:
-    """What is said of a run."""
+def page(results: Sequence[Result]) -> str:
+    """What is said of them."""
     lines = [
         "# The last campaign",
         "",
         "`make campaign` runs what is tried at its full size, for hours, and writes this page. CI runs the same at a",
         "size that it has time for.",
         "",
-        f"- {when:%Y-%m-%d %H:%M} UTC, commit `{commit}`",
-        f"- {machine}",
-        f"- {share:.3g} of the full size; "
-        + ", ".join(f"`{name}={value}`" for name, value in BOUNDS.items() if name != "IOT_MQTT_NATIVE"),
+        "A part that was not run anew has what it came to before. "
+        + ", ".join(f"`{name}={value}`" for name, value in BOUNDS.items() if name != "IOT_MQTT_NATIVE")
+        + "; "
+        + " and ".join(sorted({one.machine for one in results}))
+        + ".",
         "",
-        "| part | size | result | seconds |",
-        "|---|---|---|---|",
+        "| part | size | result | seconds | when (UTC) | commit |",
+        "|---|---|---|---|---|---|",
     ]
-    for part, code, seconds, _ in results:
-        sizes = [*((part.size,) if part.size else ()), *part.sizes]
-        size = ", ".join(f"{name.removeprefix('--')} {scaled(full, share):,}" for name, full in sizes) or "whole"
-        lines.append(f"| {part.name} | {size} | {'passed' if code == 0 else f'**failed** ({code})'} | {seconds:.0f} |")
-    for part, _, _, said in results:
+    for one in results:
+        came = "passed" if one.code == 0 else f"**failed** ({one.code})"
+        lines.append(f"| {one.name} | {one.size} | {came} | {one.seconds:.0f} | {one.when} | `{one.commit}` |")
+    for one in results:
         # One block for each, which no Markdown in what a program says can end.
-        lines += ["", f"What `{part.name}` said last:", "", NOT_RUN, "", *(f"    {one}" for one in said)]
+        lines += ["", f"What `{one.name}` said last:", "", NOT_RUN, "", *(f"    {line}" for line in one.said)]
     return "\n".join(lines) + "\n"
 
 
@@ -173,14 +194,20 @@ def main() -> int:
     options = parser.parse_args()
     if options.share <= 0:
         parser.error("--share is more than 0")
-    when, of, results = datetime.now(UTC), commit(), []
+    beside = options.page.with_suffix(".json")
+    kept = json.loads(beside.read_text(encoding="utf-8")) if beside.exists() else []
+    found = {result.name: result for result in (Result(**one) for one in kept)}
+    code = 0
     for part in PARTS:
-        if options.only is None or part.name in options.only:
-            results.append(attempt(part, options.share))
-            # After each: whoever stops it has what there is.
-            text = page(results, options.share, when=when, commit=of, machine=machine())
-            options.page.write_text(text, encoding="utf-8")
-    return 1 if any(result.code for result in results) else 0
+        if options.only is not None and part.name not in options.only:
+            continue
+        found[part.name] = result = attempt(part, options.share)
+        code = code or int(result.code != 0)
+        # After each: whoever stops it has what there is.
+        results = [found[one.name] for one in PARTS if one.name in found]
+        beside.write_text(json.dumps([one._asdict() for one in results], indent=1) + "\n", encoding="utf-8")
+        options.page.write_text(page(results), encoding="utf-8")
+    return code
 
 
 if __name__ == "__main__":

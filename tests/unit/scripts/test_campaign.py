@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -42,12 +41,26 @@ def test_bounds_are_not_doubled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 def test_the_page_says_when_what_where_and_how_it_went() -> None:
     """A failed part is seen at once, and its last words are there as they are."""
-    good = Result(Part("sim", "m", (), ("--seeds", 2000)), 0, 12.4, ["0 failed; 12.0 s"])
-    bad = Result(Part("abuse", "m"), 1, 3.0, ["a client | waited"])
-    text = page([good, bad], 0.5, when=datetime(2026, 1, 2, 3, 4, tzinfo=UTC), commit="abc", machine="2 processors")
-    assert "2026-01-02 03:04 UTC, commit `abc`" in text
+    good = Result("sim", "seeds 1,000", 0, 12.4, ["0 failed; 12.0 s"], "2026-01-02 03:04", "abc", "2 processors")
+    bad = Result("abuse", "whole", 1, 3.0, ["a client | waited"], "2026-01-03 03:04", "def", "2 processors")
+    text = page([good, bad])
     assert "2 processors" in text
     assert "`CLUSTER_PATIENCE=1`" in text
-    assert "| sim | seeds 1,000 | passed | 12 |" in text
-    assert "| abuse | whole | **failed** (1) | 3 |" in text
+    assert "| sim | seeds 1,000 | passed | 12 | 2026-01-02 03:04 | `abc` |" in text
+    assert "| abuse | whole | **failed** (1) | 3 | 2026-01-03 03:04 | `def` |" in text
     assert "    a client | waited" in text
+
+
+def test_a_part_that_is_not_run_keeps_what_it_came_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A campaign takes longer than most have in one go."""
+    for name, code in (("one", 0), ("two", 1)):
+        (tmp_path / f"says_{name}.py").write_text(f"print('I am {name}')\nexit({code})\n")
+    monkeypatch.setattr(campaign, "ROOT", tmp_path)
+    monkeypatch.setattr(campaign, "PARTS", (Part("one", "says_one"), Part("two", "says_two")))
+    written = tmp_path / "campaign.md"
+    for name, code in (("two", 1), ("one", 0)):
+        monkeypatch.setattr("sys.argv", ["campaign", "--only", name, "--page", str(written)])
+        assert campaign.main() == code
+    text = written.read_text()
+    assert text.index("| one | whole | passed |") < text.index("| two | whole | **failed** (1) |")
+    assert text.index("    I am one") < text.index("    I am two")
