@@ -19,6 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+from tests.simulation import cycles
 from tests.simulation.plan import STEPS, Act, only, places, plan_of
 from tests.simulation.plants import PLANTS, planted
 from tests.simulation.shrinking import shrink
@@ -86,9 +87,13 @@ class Run:
         logging.getLogger().setLevel(logging.INFO if trace else logging.CRITICAL)
         options = self._options
         lie = options.plant == "lying-server"
+        if options.cycles:
+            cycles.begin()
         story = Story(seed, print if trace else None, acts, served=options.served, lie=lie)
         try:
             story.run()
+            left = cycles.left_behind() if options.cycles else None
+            assert not left, f"cycles: {dict(left or {})} are kept by nothing but themselves"
         except AssertionError as error:
             return str(error) or "assertion: it says no more"
         except Exception as error:
@@ -107,6 +112,8 @@ class Run:
             words.append(f"--plant {options.plant}")
         if options.served:
             words.append("--served")
+        if options.cycles:
+            words.append("--cycles")
         if options.steps != STEPS:
             words.append(f"--steps {options.steps}")
         if chosen is not None:
@@ -126,6 +133,7 @@ def main() -> int:
     parser.add_argument("--trace", action="store_true", help="print all that happens")
     parser.add_argument("--shrink", action="store_true", help="look for the shortest story of a seed that fails")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
+    parser.add_argument("--cycles", action="store_true", help="what is over must be freed without the collector")
     parser.add_argument("--plant", choices=PLANTS, help="put a bug in; it has to be found")
     options = parser.parse_args()
     logging.basicConfig(stream=sys.stdout, format="           %(message)s")

@@ -39,6 +39,13 @@ def test_no_promise_is_broken_whatever_happens_to_nodes_and_links() -> None:
 
 
 @pytest.mark.timeout(300)
+def test_what_is_over_is_freed_without_the_collector() -> None:
+    """Sessions, messages under way, groups: wherever they have gone, and whatever has died meanwhile."""
+    done = simulate("--seeds", "8", "--first", "6000", "--cycles")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(300)
 def test_an_acknowledgement_that_comes_too_early_is_found() -> None:
     """What finds nothing proves nothing."""
     done = simulate("--seeds", "100", "--first", "0", "--plant", "acknowledge-early", native="off")

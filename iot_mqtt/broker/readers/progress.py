@@ -166,6 +166,8 @@ class Progress:
         """All that has changed of a session, now: it is about to leave the memory."""
         self._unwritten.setdefault(session, _Unwritten()).moved = True
         self._write((session,), leaving=True)
+        for segment in self.segments(session):
+            segment.flights = []
 
     def forget(self, session: KeptSession) -> None:
         """The session is not kept any more: remove what is stored."""
@@ -178,6 +180,7 @@ class Progress:
         for segment in segments:
             if segment.stored:
                 store.remove_segment(client_id, segment.number)
+            segment.flights = []
         for entry in session.outbound.entries.values():
             if isinstance(entry, Flight):
                 entry.segment = None
@@ -235,12 +238,14 @@ class Progress:
     def _write_segments(self, session: KeptSession, unwritten: _Unwritten) -> None:
         client_id, store = session.client_id, self._store
         for segment in unwritten.segments:
-            flights = [stored for flight in segment.flights if (stored := _stored(flight))]
-            if flights:
-                store.save_segment(client_id, segment.number, flights)
+            kept = [(flight, stored) for flight in segment.flights if (stored := _stored(flight))]
+            if kept:
+                store.save_segment(client_id, segment.number, [stored for _, stored in kept])
             elif segment.stored:
                 store.remove_segment(client_id, segment.number)
-            segment.stored = bool(flights)
+            segment.stored = bool(kept)
+            # Flights refer to it: with those that are over it would be a cycle, until everything is searched for such.
+            segment.flights = [flight for flight, _ in kept]
         # With nothing under way all of it is over, but for what a group remembers.
         left = [flight for flight in unwritten.flights if session.outbound.entries or flight.origin is not None]
         left = [one for flight in left for one in _unfolded(flight)]

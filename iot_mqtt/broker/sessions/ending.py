@@ -158,9 +158,10 @@ class Moving:
         # What it remembers of groups elsewhere is forgotten with it.
         self.progress.write_down(session)
         self.subscriptions.let_go(session)
-        for cursor in session.cursors():
-            cursor.closed = True
+        session.close_readers()
         session.readers = None
+        # What is under way refers to the session: a cycle, and memory until everything is searched for such.
+        session.outbound = Outbound(0)
         self.sessions.remove(session)
         self.accompaniment.by.session_left(session.client_id)
         self.turn.plan()

@@ -152,6 +152,7 @@ class Groups:
         """It is not given out here any more, and its records are left alone."""
         self._registry.remove(cursor)
         self._records.forget(cursor)
+        cursor.leases.clear()
         if cursor.is_own and self._doubted_from is not None:
             self._ended_at[cursor.filter] = cursor.log.end
             if len(self._ended_at) > MOST_ENDED:

@@ -124,6 +124,8 @@ class GroupRecords:
         self._open = {key: segment for key, segment in self._open.items() if key[0] is not cursor}
         for segment in cursor.segments:
             self._changed.pop(segment, None)
+            # Flights refer to it and to the group: a cycle, and memory until everything is searched for such.
+            segment.flights.clear()
 
     def remove(self, cursor: GroupCursor) -> None:
         """There is no such group any more."""
@@ -132,8 +134,6 @@ class GroupRecords:
         for segment, holder in cursor.segments.items():
             if segment.stored:
                 store.remove_group_segment(share_name(cursor.name, holder), segment.number)
-            # Flights refer to it and to the group: a cycle, and memory until everything is searched for such.
-            segment.flights.clear()
         cursor.segments.clear()
 
 

@@ -113,13 +113,6 @@ class GatewayCodec(Codec):
         self._declared: dict[int, tuple[bytes, Plan]] = {}
         self._remembered = 0
         self._declared_bytes = 0
-        self._control: dict[int, Callable[[Reader], Iterable[Event]]] = {
-            Kind.HEARTBEAT: self._heartbeat_came,
-            Kind.HEARTBEAT_ANSWER: self._heartbeat_answered,
-            Kind.LAYOUT: self._layout_came,
-            Kind.COMMAND_ANSWER: self._answer_came,
-            Kind.CLOSE: self._close_came,
-        }
 
     @classmethod
     def vectors(cls) -> Mapping[str, Any]:
@@ -165,7 +158,7 @@ class GatewayCodec(Codec):
         handle = self._control.get(kind)
         if handle is None:
             raise BadFrame("kind", "a second login" if kind == Kind.LOGIN else f"a gateway does not send kind {kind}")
-        return handle(reader)
+        return handle(self, reader)
 
     def _data(self, reader: Reader, time: int | None, channels: int) -> Iterable[Event]:
         """Readings of several devices."""
@@ -290,6 +283,15 @@ class GatewayCodec(Codec):
         reader.end()
         self.host.log.info("the gateway closes: %r", reason)
         return [Close("goodbye")]
+
+    #: What a gateway says besides its login and data, by kind.
+    _control: ClassVar[Mapping[int, Callable[[Any, Reader], Iterable[Event]]]] = {
+        Kind.HEARTBEAT: _heartbeat_came,
+        Kind.HEARTBEAT_ANSWER: _heartbeat_answered,
+        Kind.LAYOUT: _layout_came,
+        Kind.COMMAND_ANSWER: _answer_came,
+        Kind.CLOSE: _close_came,
+    }
 
     # -- down --------------------------------------------------------------------------------------------
 

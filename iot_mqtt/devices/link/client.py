@@ -155,7 +155,8 @@ class GatewayClient:
         """Nothing comes or goes any more."""
         was_open = self._phase is Phase.OPEN
         self._phase = Phase.CLOSED
-        self._ctx = None
+        # Whoever tells this one something is let go of: no cycle stays.
+        self._ctx = self._posting = None
         self.downlink.lost()
         if was_open:
             self._services.devices.left(self._login.gateway, self._peer)
@@ -257,10 +258,11 @@ class GatewayClient:
         self._link.open(self._posting)
 
     def _puback(self, run: AckRun) -> None:
-        assert self._posting is not None
-        refused = self._posting.acknowledged(run)
+        posting = self._posting
+        assert posting is not None
+        refused = posting.acknowledged(run)
         if refused is None:
-            self._posting.confirm()
+            posting.confirm()
         else:
             # Nothing behind it may be called safe, either.
             self._link.give_up("not_taken", refused)

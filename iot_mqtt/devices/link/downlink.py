@@ -131,5 +131,11 @@ class Downlink:
     def lost(self) -> None:
         """The connection is gone: what was not answered may have been done or not."""
         self._over = True
+        # It is of who has this: no cycle stays.
+        self._acknowledge = _to_nobody
         pending, self._pending = self._pending, {}
         self._states.link_lost([one.command_id for one in pending.values() if one.command_id is not None])
+
+
+def _to_nobody(_ids: list[int]) -> None:
+    """The broker's end of the connection is gone, too."""

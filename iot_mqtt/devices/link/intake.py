@@ -65,6 +65,9 @@ class Intake:
         """Nothing is taken any more."""
         self._closed = True
         self._kept.clear()
+        # They are of who has this: no cycle stays.
+        self._handle = self._ping = _nothing
+        self._posting = None
 
     def frames_came(self) -> None:
         """The gateway has said something, whatever the codec makes of it."""
@@ -162,3 +165,7 @@ class Intake:
         """Read from the gateway only while codec and broker take what it says."""
         if not self._closed:
             self._wire.set_reading(not (self._codec_full or self._broker_full or self._kept))
+
+
+def _nothing(*_: object) -> None:
+    """Nobody is there."""

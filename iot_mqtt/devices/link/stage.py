@@ -94,7 +94,10 @@ class DeviceStage(Stage):
         self._end()
         if self._opened is not None:
             self._opened.runner.close()
+            self._opened.on_drain = None
         ctx.fire_inactive(reason)
+        # Both refer to this one, in the end.
+        self._opened = self._client = None
         self._ctx = self._observed = None
         self._wire.drop()
 

@@ -109,6 +109,22 @@ SENDING: Final = (
         "a restart loses a message of each session",
     ),
     Mutation(
+        "sending.over-and-kept",
+        _PROGRESS,
+        "            segment.flights = [flight for flight, _ in kept]\n",
+        "",
+        ("tests/unit/broker/test_freed.py",),
+        "what is over stays in a cycle, until a look at all of memory holds everybody up",
+    ),
+    Mutation(
+        "sending.left-and-kept",
+        _PROGRESS,
+        "        for segment in self.segments(session):\n            segment.flights = []\n",
+        "",
+        ("tests/unit/broker/test_freed.py",),
+        "the same of what a session had under way that has moved to another node",
+    ),
+    Mutation(
         "sending.ids-begin-anew",
         "iot_mqtt/broker/sending/repeating.py",
         "    session.outbound.last = session.last_id_kept\n",

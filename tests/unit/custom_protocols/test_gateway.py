@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import weakref
 
 import pytest
 
@@ -187,6 +188,14 @@ def test_heartbeats_are_answered() -> None:
 def test_a_gateway_may_say_goodbye() -> None:
     """Its reason is for the log."""
     assert logged_in().decode(client.close("restart")) == [Close("goodbye")]
+
+
+def test_it_is_freed_without_the_collector() -> None:
+    """A codec with all of its layouts, as soon as its connection is gone."""
+    made = logged_in()
+    there = weakref.ref(made)
+    del made
+    assert there() is None
 
 
 def test_versions_are_negotiated() -> None:

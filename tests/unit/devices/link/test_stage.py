@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 
@@ -10,8 +11,12 @@ import pytest
 from iot_mqtt.auth.rights import NOTHING
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.devices.link import DeviceStage
+from iot_mqtt.devices.link.client import GatewayClient
+from iot_mqtt.devices.link.intake import Intake
 from iot_mqtt.devices.link.services import Verdict
 from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.plugins.inline import InlineRunner
+from iot_mqtt.plugins.running import Opened
 from iot_mqtt.sdk import Line, Readings
 from iot_mqtt.values import NOBODY, CodecId, Origin
 from tests.unit.broker.harness import Node, run
@@ -70,6 +75,31 @@ def test_a_gateway_is_told_what_is_safe_only_after_the_commit() -> None:
     assert gateway.heard() == ["safe 2"]
     gateway.say("safe 3")
     assert gateway.heard() == ["safe 3"]
+
+
+def test_a_connection_that_is_gone_is_freed_without_the_collector() -> None:
+    """With its codec and all that it had kept: what is old is collected rarely, and everybody waits then."""
+
+    def there() -> list[str]:
+        kinds = (DeviceStage, GatewayClient, Intake, Opened, InlineRunner)
+        return [type(one).__name__ for one in gc.get_objects() if isinstance(one, kinds)]
+
+    world = World()
+    gc.collect()
+    gc.disable()
+    try:
+        before = there()
+        for end in ("hung up", "closed"):
+            gateway = world.gateway(end.replace(" ", "-"))
+            gateway.say('r d {"t": 1} 1', "safe 1")
+            if end == "closed":
+                gateway.say("bye")
+            gateway.hang_up()
+            del gateway
+        world.plugins.opened.clear()
+        assert there() == before
+    finally:
+        gc.enable()
 
 
 def test_what_comes_again_is_not_published_again_but_is_safe() -> None:
