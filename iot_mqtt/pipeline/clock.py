@@ -81,10 +81,11 @@ class ManualClock:
 
     def advance(self, seconds: float = 0.0) -> None:
         """Let time pass; calls see the time they were scheduled for."""
-        until = self._monotonic + seconds
-        while self._calls and self._calls[0][0] <= until:
-            due, _, timer = heapq.heappop(self._calls)
-            self._set(max(due, self._monotonic))
+        until, calls = self._monotonic + seconds, self._calls
+        while calls and calls[0][0] <= until:
+            due, _, timer = heapq.heappop(calls)
+            if due > self._monotonic:
+                self._set(due)
             call, timer.call = timer.call, None
             if call is not None:
                 call()

@@ -244,15 +244,16 @@ class NodeClock:
 
     def __init__(self, clock: ManualClock, skew: Callable[[], float] = float) -> None:
         self._clock = clock
+        # Asked with every event, so nothing stands in between.
+        self.monotonic: Callable[[], float] = clock.monotonic
         self.skew = skew
         self.stopped = False
         self._paused = False
         self._held_up = False
-        self._overdue: list[_NodeTimer] = []
+        #: Either of them.
+        self.still = False
+        self.overdue: list[_NodeTimer] = []
         self._arrived: list[Callable[[], None]] = []
-
-    def monotonic(self) -> float:
-        return self._clock.monotonic()
 
     def wall(self) -> float:
         return self._clock.wall() + self.skew()
@@ -262,25 +263,15 @@ class NodeClock:
         timer.timer = self._clock.call_later(delay, timer.due)
         return timer
 
-    def due(self, timer: _NodeTimer) -> None:
-        if self._still:
-            self._overdue.append(timer)
-        elif not self.stopped:
-            timer.fire()
-
-    @property
-    def _still(self) -> bool:
-        return self._paused or self._held_up
-
     def arrive(self, call: Callable[[], None]) -> None:
         """Something came from outside."""
-        if self._still:
+        if self.still:
             self._arrived.append(call)
         elif not self.stopped:
             call()
 
     def pause(self) -> None:
-        self._paused = True
+        self._paused = self.still = True
 
     def resume(self) -> None:
         self._paused = False
@@ -288,7 +279,7 @@ class NodeClock:
 
     def hold_up(self, seconds: float) -> None:
         """Nothing is called for so long."""
-        self._held_up = True
+        self._held_up = self.still = True
         self._clock.call_later(seconds, self._let_go)
 
     def _let_go(self) -> None:
@@ -296,9 +287,10 @@ class NodeClock:
         self._catch_up()
 
     def _catch_up(self) -> None:
-        if self._still:
+        self.still = self._paused or self._held_up
+        if self.still:
             return
-        overdue, self._overdue = self._overdue, []
+        overdue, self.overdue = self.overdue, []
         arrived, self._arrived = self._arrived, []
         for timer in overdue:
             timer.fire()
@@ -308,13 +300,14 @@ class NodeClock:
     def stop(self) -> None:
         """Nothing is called any more."""
         self.stopped = True
-        self._paused = self._held_up = False
-        self._overdue, self._arrived = [], []
+        self._paused = self._held_up = self.still = False
+        self.overdue, self._arrived = [], []
 
     def leave(self) -> None:
         """Stop, and refer to nothing: native objects of a story hold its clocks, and no collector sees that."""
         self.stop()
         self._clock, self.skew = ManualClock(self.monotonic()), float
+        self.monotonic = self._clock.monotonic
 
 
 class _NodeTimer:
@@ -326,7 +319,11 @@ class _NodeTimer:
         self._call: Callable[[], None] | None = call
 
     def due(self) -> None:
-        self._clock.due(self)
+        clock = self._clock
+        if clock.still:
+            clock.overdue.append(self)
+        elif not clock.stopped:
+            self.fire()
 
     def fire(self) -> None:
         call, self._call = self._call, None
