@@ -20,7 +20,7 @@ from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.admin_port import AdminPort
 from iot_mqtt.app.node.certificates import Certificates
-from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector
+from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector, held
 from iot_mqtt.app.node.config_files import ConfigFiles
 from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.deadline import Deadline
@@ -150,7 +150,7 @@ class Service:
         await self.gateways.start()
         self.view.further_alarms.append(lambda: self.gateways.plugins.alarms)
         await self._store.settled()
-        collector = Collector(self._config.node.gc_threshold, self.clock)
+        collector = Collector(self._config.node.gc_threshold, self.clock, partial(held, self.broker))
         collector.begin(again=before_listening is not None)
         keep_freed()
         self._repeat(LOOK_SECONDS, collector.look)

@@ -26,6 +26,7 @@ class Memory:
     """As much as a test says."""
 
     blocks = kilobytes = 1_000
+    held = 0
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +38,7 @@ def _as_before() -> Iterator[None]:
 
 def collector(memory: Memory, threshold: int = 1_000, *, again: bool = False) -> Collector:
     """One that has begun."""
-    it = Collector(threshold, ManualClock(), lambda: memory.blocks, lambda: memory.kilobytes)
+    it = Collector(threshold, ManualClock(), lambda: memory.held, lambda: memory.blocks, lambda: memory.kilobytes)
     it.begin(again=again)
     return it
 
@@ -87,6 +88,27 @@ def test_old_cycles_are_collected_when_memory_has_grown(blocks: int, kilobytes: 
     assert second() is not None
 
 
+def test_nobody_waits_for_a_look_because_clients_have_come() -> None:
+    """What they take is no garbage, and the more there are, the longer a look would hold them up: a node of a cluster
+    that another one's clients come to must not be taken for dead itself.
+    """
+    memory = Memory()
+    it = collector(memory)
+    first = old_cycle()
+    memory.held = memory.blocks = 100 * ROOM_BLOCKS
+    it.look()
+    assert first() is not None
+    memory.blocks += 102 * ROOM_BLOCKS
+    memory.held += 100 * ROOM_BLOCKS
+    it.look()
+    assert first() is None
+    # And where they have gone, what is left of them is.
+    second = old_cycle()
+    memory.held = 0
+    it.look()
+    assert second() is None
+
+
 def test_what_was_loaded_is_collected_with_the_rest() -> None:
     """It is frozen, but may become garbage."""
     memory, node = Memory(), Node()
@@ -115,7 +137,7 @@ def test_a_first_life_does_not_look_at_what_was_imported() -> None:
     gc.freeze()
     gc.callbacks.append(lambda phase, info: seen.append(info["generation"]))
     try:
-        Collector(1_000, ManualClock()).begin()
+        Collector(1_000, ManualClock(), int).begin()
     finally:
         gc.callbacks.pop()
     assert 2 not in seen
