@@ -75,6 +75,9 @@ class Stream:
             self._waiting.clear()
             self._on_end()
             self._finish()
+            # They are of who has this: no cycle stays.
+            self._on_end = self._finish = _nothing
+            self._send, self.allowed = None, bool
 
     # For the connection.
 
@@ -188,6 +191,12 @@ class _Connection:
     def _left(self, _: object) -> None:
         self._gone = True
         self._stream.end()
+        # Which knows its producer.
+        self._request = None
+
+
+def _nothing() -> None:
+    """Nobody is there."""
 
 
 def begin_stream(request: Any, stream: Stream) -> None:

@@ -61,7 +61,9 @@ class TlsProtocol(TwistedProtocol):
 
     def connectionLost(self, reason: Failure = Failure(ConnectionError())) -> None:  # noqa: B008 - Twisted's signature
         self._tls = None
-        self._inner.connectionLost(reason)
+        # As transports do: that of the protocol above is this, and no cycle stays.
+        inner, self._inner = self._inner, None
+        inner.connectionLost(reason)
 
     def _begin(self) -> None:
         """A client speaks first."""

@@ -228,6 +228,22 @@ SESSIONS: Final = (
         "a node that stands still for long after a start has its messages given to others",
     ),
     Mutation(
+        "sessions.clients-are-garbage",
+        "iot_mqtt/app/node/collector.py",
+        "        return self._blocks() - self._held()\n",
+        "        return self._blocks()\n",
+        ("tests/unit/app/node/test_collector.py",),
+        "a node that another one's clients come to stands still until it is taken for dead",
+    ),
+    Mutation(
+        "sessions.moved-and-kept",
+        "iot_mqtt/broker/sessions/ending.py",
+        "        session.outbound = Outbound(0)\n        self.sessions.remove",
+        "        self.sessions.remove",
+        ("tests/unit/broker/test_freed.py",),
+        "a session that has moved stays in memory, until a look at all of it holds everybody up",
+    ),
+    Mutation(
         "sessions.ticks-left-out",
         "iot_mqtt/pipeline/wheel.py",
         "        if not self._count:  # otherwise",

@@ -618,6 +618,8 @@ class Connection:
 
     def lose(self) -> None:
         self._protocol.connectionLost(connectionDone)
+        # As a real one, it knows nobody any more.
+        self._transport.producer = None
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import dataclass, field
 
 from twisted.internet.task import Clock
@@ -66,6 +68,20 @@ def test_events_come_as_they_happen() -> None:
     connection.lose()
     assert world.source.over == [None]
     assert not world.clock.getDelayedCalls()
+
+
+def test_a_stream_that_is_over_is_freed_without_the_collector() -> None:
+    """With what waits for its listener: what is old is collected rarely, and everybody waits then."""
+    world = World()
+    gc.disable()
+    try:
+        connection = world.browser.send("GET", "/api/v1/events")
+        there = weakref.ref(world.source.streams.pop())
+        connection.lose()
+        del connection
+        assert there() is None
+    finally:
+        gc.enable()
 
 
 def test_it_ends_with_the_right_to_it() -> None:

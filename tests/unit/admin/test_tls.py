@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import ssl
+import weakref
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -123,6 +125,27 @@ def test_a_handshake_has_the_time_of_a_request(port: Port, begin: bytes) -> None
     port.clock.advance(0.2)
     assert visit.closed
     assert port.doorkeeper.open == 0
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_a_connection_that_is_gone_is_freed_without_the_collector(port: Port, *, served: bool) -> None:
+    """Half a handshake holds much, and needs no token."""
+    gc.disable()
+    try:
+        visit = port.connect()
+        there = weakref.ref(visit.connection)
+        if served:
+            visit.shake_hands()
+            assert b"200 OK" in visit.ask(REQUEST)
+        else:
+            visit.connection.dataReceived(b"\x16\x03\x01\x40\x00" + bytes(10_000))
+        visit.transport.loseConnection()
+        # A real one knows its protocol and producer no more.
+        visit.transport.protocol = visit.transport.producer = None
+        del visit
+        assert there() is None
+    finally:
+        gc.enable()
 
 
 def test_what_is_no_tls_is_counted_and_closed(port: Port) -> None:
