@@ -111,6 +111,8 @@ class Spool:
         self._handed = self._done = 0
         #: Why it is not written; then everything that waits is written when it can be again.
         self.trouble: str | None = None
+        #: Meanwhile something has come that was not handed to the thread.
+        self._behind = False
 
     def open(self) -> tuple[list[Entry], int]:
         """What waits from before, and how many lines were unreadable. Blocks; once, at the start."""
@@ -125,6 +127,7 @@ class Spool:
     def add(self, entries: Sequence[Entry], waiting: Callable[[], list[Entry]], *, sync: bool) -> None:
         """These wait from now on. ``waiting``: all that does."""
         if self.trouble is not None:
+            self._behind = True
             return
         if self._lines + len(entries) > 2 * self._most:
             self._replace(waiting())
@@ -156,10 +159,12 @@ class Spool:
 
     def _replace(self, left: list[Entry]) -> None:
         self._lines, self._bytes = len(left), 0
+        self._behind = False
         self._hand(partial(self._file.replace, left), whole=True)
 
     def _hand(self, do: Callable[[], None], *, whole: bool) -> None:
         if self._handed - self._done >= MOST_JOBS:
+            self._behind = True
             self._broken("the disk does not keep up")
             return
         self._handed += 1
@@ -184,6 +189,8 @@ class Spool:
         self.trouble = why
 
     def _mended(self) -> None:
+        if self._behind:
+            return  # the next time that something is settled, or not taken
         if self.trouble is not None:
             log.warning("events that wait for a webhook are kept in %s again", self._name)
         self.trouble = None
