@@ -1,5 +1,4 @@
 // Who gets nothing, and why: found by a part of its id, looked at, sent away.
-import assert from "node:assert/strict";
 
 /** `/`, a part of an id, Enter. */
 export async function findByPart({ page, client }) {
