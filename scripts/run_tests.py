@@ -49,27 +49,21 @@ class Part(NamedTuple):
     """What one process runs."""
 
     name: str
-    #: Patterns of files, within the folder of all tests.
-    where: tuple[str, ...]
+    folders: tuple[str, ...]
     #: Brokers and proxies of its tests listen from here on (``tests.ports``).
     ports_from: int
     #: How far it stands back behind the others, as of nice(1).
     nice: int = 0
 
-    def files(self) -> list[str]:
-        """Of tests, from the root on."""
-        found = (file for one in self.where for file in sorted((ROOT / "tests").glob(one)))
-        return [str(file.relative_to(ROOT)) for file in found]
 
-
-#: As long as each other, about. A fourth one saves nothing: processors are short then.
+#: As long as each other, about.
 PARTS: Final = (
-    Part("servers", ("contract/**/test_*.py", "wire/**/test_*.py", "cluster/**/test_*.py"), 14_000),
-    Part("brokers", ("system/**/test_*.py",), 8_000),
+    Part("servers", ("tests/contract", "tests/wire", "tests/cluster"), 16_000),
+    Part("brokers", ("tests/system",), 8_000),
     Part(
         "code",
-        tuple(f"{folder}/**/test_*.py" for folder in ("unit", "property", "simulation", "fuzz", "java", "spark")),
-        20_000,
+        ("tests/unit", "tests/property", "tests/simulation", "tests/fuzz", "tests/java", "tests/spark"),
+        24_000,
         nice=5,
     ),
 )
@@ -77,9 +71,9 @@ PARTS: Final = (
 
 def alone() -> Part:
     """What is run then, one test after the other: the files that have such tests, not to collect all again."""
-    files = (file for part in PARTS for file in part.files())
-    marked = [file for file in files if "pytest.mark.alone" in (ROOT / file).read_text(encoding="utf-8")]
-    return Part("alone", tuple(file.removeprefix("tests/") for file in marked), 8_000)
+    files = (file for part in PARTS for folder in part.folders for file in sorted((ROOT / folder).rglob("test_*.py")))
+    marked = [file for file in files if "pytest.mark.alone" in file.read_text(encoding="utf-8")]
+    return Part("alone", tuple(str(file.relative_to(ROOT)) for file in marked), 8_000)
 
 
 def seed_of_tree(root: Path = ROOT) -> int:
@@ -127,7 +121,7 @@ class Running:
         self._last = ""
         self.failures = Failures()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "--durations=12", "--durations-min=5", *arguments, *part.files()],
+            [sys.executable, "-m", "pytest", "--durations=12", "--durations-min=5", *arguments, *part.folders],
             cwd=ROOT,
             env={
                 **os.environ,

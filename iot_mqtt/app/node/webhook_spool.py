@@ -189,11 +189,10 @@ class Spool:
         self.trouble = why
 
     def _mended(self) -> None:
-        if self._behind:
-            return  # the next time that something is settled, or not taken
-        if self.trouble is not None:
+        # What has come meanwhile is written the next time that something is settled, or not taken.
+        if self.trouble is not None and not self._behind:
             log.warning("events that wait for a webhook are kept in %s again", self._name)
-        self.trouble = None
+            self.trouble = None
 
 
 class Spools:
