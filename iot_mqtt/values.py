@@ -53,12 +53,16 @@ UNKNOWN_CODEC: Final = CodecId("", "")
 
 
 class Origin(NamedTuple):
-    """Who answers for what was published. The connection that it came on tells, never the message itself."""
+    """Who answers for what was published, and whom it is for. The connection that it came on tells the one, the rules
+    of the uplink the other; never the message itself.
+    """
 
     #: The verified user; "" if nobody vouched for the client.
     user: str = ""
     #: Of a reading: the codec that made it, for the gateway that published it and the device of its topic.
     codec: CodecId | None = None
+    #: The data platform gets it, and no subscriber.
+    only_up: bool = False
 
 
 #: Of what no user and no codec answers for.

@@ -190,11 +190,13 @@ class LogReader(Protocol):
         """
         ...
 
-    async def read(self, filters: Sequence[str], position: int, messages: int, budget: int) -> Reading:
+    async def read(
+        self, filters: Sequence[str], position: int, messages: int, budget: int, *, all_up: bool = False
+    ) -> Reading:
         """Runs from ``position`` on whose topic matches one of the (plain) filters, up to about so many messages
         or, whichever comes first, bytes; at least one run if there is any before ``end``. Of one's own log it
         includes what is not committed yet. A run may be returned with more messages than asked for: the caller
-        stops where it must.
+        stops where it must. What only the data platform gets is left out unless ``all_up``.
         """
         ...
 

@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.simulation import cycles
-from tests.simulation.plan import STEPS, Act, only, places, plan_of
+from tests.simulation.plan import STEPS, Act, Shape, only, places, plan_of, shape_of
 from tests.simulation.plants import PLANTS, planted
 from tests.simulation.shrinking import shrink
 from tests.simulation.story import Story
@@ -34,10 +35,54 @@ TOGETHER = 25
 TOLD_EVERY = 1_000
 
 
-def corpus() -> list[int]:
-    """Seeds that failed once."""
-    lines = (line.partition("#")[0].strip() for line in CORPUS.read_text().splitlines())
-    return [int(line) for line in lines if line]
+class Chosen(NamedTuple):
+    """A story, by what it is drawn from."""
+
+    seed: int
+    steps: int
+    served: bool
+    platform: bool | None
+
+    @classmethod
+    def by(cls, seed: int, options: argparse.Namespace) -> Chosen:
+        """As the options of the command line, or of a line of the corpus, say."""
+        return cls(seed, options.steps, options.served, options.platform)
+
+    @property
+    def shape(self) -> Shape:
+        return shape_of(self.seed, served=self.served, platform=self.platform)
+
+    @property
+    def words(self) -> list[str]:
+        """For the command line."""
+        words = ["--seed", str(self.seed)]
+        if self.steps != STEPS:
+            words += ["--steps", str(self.steps)]
+        if self.served:
+            words.append("--served")
+        if self.platform is not None:
+            words.append("--platform" if self.platform else "--no-platform")
+        return words
+
+
+def shaping() -> argparse.ArgumentParser:
+    """The options that say what is drawn of a seed."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--steps", type=int, default=STEPS, help="length of the storm")
+    parser.add_argument("--served", action="store_true", help="with servers under every world, not some")
+    parser.add_argument(
+        "--platform", action=argparse.BooleanOptionalAction, help="with an uplink in all worlds, or none"
+    )
+    return parser
+
+
+def corpus() -> list[Chosen]:
+    """Those that failed once."""
+    parser = shaping()
+    parser.add_argument("seed", type=int)
+    lines = (line.partition("#")[0].split() for line in CORPUS.read_text().splitlines())
+    found = (parser.parse_args(line) for line in lines if line)
+    return [Chosen.by(options.seed, options) for options in found]
 
 
 class Run:
@@ -47,49 +92,49 @@ class Run:
         self._options = options
         self.figures: Counter[str] = Counter()
 
-    def seeds(self) -> list[int]:
+    def chosen(self) -> list[Chosen]:
         """Which, in their order; the first of the fresh ones is said."""
         options = self._options
         if options.seed is not None:
-            return [options.seed]
+            return [Chosen.by(options.seed, options)]
         first = random.SystemRandom().randrange(END) if options.first is None else options.first
         known = [] if options.plant else corpus()
         print(f"{len(known)} seeds of the corpus, then {options.seeds} from {first} on")
-        return [*known, *range(first, first + options.seeds)]
+        return [*known, *(Chosen.by(seed, options) for seed in range(first, first + options.seeds))]
 
-    def some(self, seeds: Sequence[int]) -> Counter[str]:
+    def some(self, chosen: Sequence[Chosen]) -> Counter[str]:
         """What has happened in these; up to the first that fails, if no more are wanted then."""
-        for seed in seeds:
-            self.one(seed)
+        for one in chosen:
+            self.one(one)
             if self.figures["failed"] and not self._options.keep_going:
                 break
         return self.figures
 
-    def one(self, seed: int) -> None:
+    def one(self, chosen: Chosen) -> None:
         options = self._options
-        acts = plan_of(seed, options.steps, served=options.served)
+        acts = plan_of(chosen.seed, chosen.shape, chosen.steps)
         if options.only is not None:
             acts = only(acts, options.only)
-        failure = self._judge(seed, acts, trace=options.trace)
+        failure = self._judge(chosen, acts, trace=options.trace)
         if failure is None:
             return
         self.figures["failed"] += 1
-        print(f"seed {seed}: {failure}")
-        print(f"  {self._again(seed, options.only)} --trace")
+        print(f"seed {chosen.seed}: {failure}")
+        print(f"  {self._again(chosen, options.only)} --trace")
         if options.shrink:
-            kept, failure = shrink(acts, failure, lambda fewer: self._judge(seed, fewer))
+            kept, failure = shrink(acts, failure, lambda fewer: self._judge(chosen, fewer))
             print(f"the shortest story: {len(kept)} of {len(acts)} acts; {failure}")
-            print(f"  {self._again(seed, places(kept))} --trace")
-            self._judge(seed, kept, trace=True)
+            print(f"  {self._again(chosen, places(kept))} --trace")
+            self._judge(chosen, kept, trace=True)
 
-    def _judge(self, seed: int, acts: Sequence[Act], *, trace: bool = False) -> str | None:
+    def _judge(self, chosen: Chosen, acts: Sequence[Act], *, trace: bool = False) -> str | None:
         """What is broken."""
         logging.getLogger().setLevel(logging.INFO if trace else logging.CRITICAL)
         options = self._options
         lie = options.plant == "lying-server"
         if options.cycles:
             cycles.begin()
-        story = Story(seed, print if trace else None, acts, served=options.served, lie=lie)
+        story = Story(chosen.seed, chosen.shape, acts, print if trace else None, lie=lie)
         try:
             story.run()
             left = cycles.left_behind() if options.cycles else None
@@ -105,31 +150,25 @@ class Run:
             story.world.leave()
         return None
 
-    def _again(self, seed: int, chosen: str | None) -> str:
+    def _again(self, chosen: Chosen, acts: str | None) -> str:
         options = self._options
-        words = ["python -m tests.simulation --seed", str(seed)]
+        words = ["python -m tests.simulation", *chosen.words]
         if options.plant:
             words.append(f"--plant {options.plant}")
-        if options.served:
-            words.append("--served")
         if options.cycles:
             words.append("--cycles")
-        if options.steps != STEPS:
-            words.append(f"--steps {options.steps}")
-        if chosen is not None:
-            words.append(f"--only {chosen}")
+        if acts is not None:
+            words.append(f"--only {acts}")
         return " ".join(words)
 
 
 def main() -> int:
     """Run seeds until one fails; says how to see it again."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__, parents=[shaping()])
     parser.add_argument("--seeds", type=int, default=200, help="how many, besides those of the corpus")
     parser.add_argument("--first", type=int, help="the first of them; without it, any")
     parser.add_argument("--seed", type=int, help="only this one")
     parser.add_argument("--only", help="only the acts at these places, as a failure has printed them")
-    parser.add_argument("--steps", type=int, default=STEPS, help="length of the storm")
-    parser.add_argument("--served", action="store_true", help="with servers under every world, not some")
     parser.add_argument("--trace", action="store_true", help="print all that happens")
     parser.add_argument("--shrink", action="store_true", help="look for the shortest story of a seed that fails")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
@@ -142,16 +181,18 @@ def main() -> int:
     gc.disable()
     begun = time.monotonic()
     run = Run(options)
-    seeds = run.seeds()
+    chosen = run.chosen()
     figures: Counter[str] = Counter()
     with planted(options.plant):
-        for at in range(0, len(seeds), TOGETHER):
+        for at in range(0, len(chosen), TOGETHER):
             with ProcessPoolExecutor(1, get_context("fork")) as process:
-                figures.update(process.submit(run.some, seeds[at : at + TOGETHER]).result())
+                figures.update(process.submit(run.some, chosen[at : at + TOGETHER]).result())
             if figures["failed"] and not options.keep_going:
                 break
             if at and not at % TOLD_EVERY:
-                print(f"{at} of {len(seeds)}, {figures['failed']} failed; {time.monotonic() - begun:.0f} s", flush=True)
+                print(
+                    f"{at} of {len(chosen)}, {figures['failed']} failed; {time.monotonic() - begun:.0f} s", flush=True
+                )
     failed = figures.pop("failed", 0)
     print(", ".join(f"{count} {name}" for name, count in sorted(figures.items())))
     print(f"{failed} failed; {time.monotonic() - begun:.1f} s")

@@ -22,6 +22,7 @@ from iot_mqtt.pipeline import Layout, MqttCodecStage, TimingWheel
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.store import CommitOrder
 from tests.simulation.messaging import NodeClock
+from tests.simulation.upward import Upward
 from tests.unit.auth.allow_all import AllowAll
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class BrokerLife:
         self.place: Place | None = None
         self.cluster: ClusterNode | None = None
         self.broker: Composition | None = None
+        #: What goes up, in worlds with a platform.
+        self.upward: Upward | None = None
         self.paused = False
         #: Killed, or its life is over.
         self.ended = False
@@ -107,6 +110,10 @@ class BrokerLife:
         await self.ledger.load()
         broker.lifecycle.loading.when_whole(partial(store.enlist, CommitOrder.LEDGER, self.ledger))
         await log.open()
+        if world.platform is not None:
+            registry, clock = self.registry, self.clock
+            self.upward = Upward(world.platform, broker, grid, registry, clock, place.number, self.name, self._follow)
+            await self.upward.attach()
         cluster = self.cluster = ClusterNode(
             place,
             version="1",
@@ -129,6 +136,8 @@ class BrokerLife:
         await self.go_beside()
         await store.settled()
         broker.readers.census.begin()
+        if self.upward is not None:
+            self.upward.begin()
         self.layout = Layout(
             [
                 (
@@ -155,6 +164,9 @@ class BrokerLife:
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN, "the node stops")
         self.ledger.close()
         await self.broker.store.settled()
+        if self.upward is not None:
+            await self.upward.stop()
+            await self.broker.store.settled()
         self.door.leave()
         await self.cluster.stop()
         await self.door.close()

@@ -29,6 +29,7 @@ from iot_mqtt.errors import ReasonCode
 from iot_mqtt.values import ProtocolVersion
 from tests.doubles.channel import EmbeddedChannel
 from tests.simulation.ledger import Broken, Sent, Wish
+from tests.simulation.platform import ONLY
 
 if TYPE_CHECKING:
     from tests.simulation.brokers import BrokerLife
@@ -204,6 +205,7 @@ class Publisher(Client):
         sent = Sent(name, topic, qos, self.life, world.ledger.tick(), world.clock.monotonic(), line.life.name)
         if self.version is V5:
             sent.expiry = expiry
+        sent.only_up = topic == ONLY
         # What a node that stands still has not read yet begins to expire when it does.
         sent.held = line.life.paused
         world.ledger.sent[name] = sent
@@ -218,7 +220,7 @@ class Publisher(Client):
             return
         sent = self._under_way.get(packet.packet_id)
         if packet.type in (PacketType.PUBACK, PacketType.PUBREC) and sent is not None and packet.reason < 0x80:
-            self.world.ledger.acknowledges(sent)
+            self.world.acknowledged(sent)
             self.world.trace(f"{sent.name.decode()} is acknowledged")
         if packet.type is PacketType.PUBREC and packet.reason < 0x80:
             self.send(Ack(PacketType.PUBREL, packet.packet_id))

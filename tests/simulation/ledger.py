@@ -54,6 +54,8 @@ class Sent:
     expiry: int | None = None
     #: The node stood still when it was sent, or in the same instant: it may have read it then, and not sent it on yet.
     held: bool = False
+    #: No subscriber gets it.
+    only_up: bool = False
 
     @property
     def acknowledged(self) -> bool:
@@ -217,6 +219,7 @@ class Ledger:
             for sent in self.sent.values()
             if sent.acknowledged
             and sent.expiry is None
+            and not sent.only_up
             and not account.came[sent.name]
             and any(sent.at > wish.since and matches(wish.filter, sent.topic) for wish in account.wishes)
         ]

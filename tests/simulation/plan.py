@@ -10,9 +10,8 @@ import random
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-#: Steps of the storm, and of the one in which the members have changed.
-STEPS: Final = 60
-AFTER_STEPS: Final = 25
+#: Steps of the storm. More find no more in the same time: most of what goes wrong does so soon.
+STEPS: Final = 45
 
 #: How often troubles come, in proportion; of nodes and what is between them.
 TROUBLES: Final = {
@@ -37,6 +36,8 @@ SERVER_TROUBLES: Final = {
     "server_lag": 4,
     "servers_full": 2,
 }
+#: Of the platform.
+PLATFORM_TROUBLES: Final = {"platform_away": 4, "platform_slow": 3}
 #: Troubles that take two nodes.
 OF_TWO: Final = frozenset(("part", "cut", "weather"))
 
@@ -66,30 +67,42 @@ class Shape(NamedTuple):
     told: bool
     #: Nodes are held up now and then, for a moment.
     busy: bool
+    #: There is a platform that things go up to, and whether acknowledgements wait for it.
+    platform: bool
+    waits: bool
 
 
 #: How many worlds have servers: they find more, and take longer.
 SERVED: Final = 0.25
 #: How many have busy nodes.
 BUSY: Final = 0.15
+#: How many have a platform, and in how many of these it is waited for.
+PLATFORM: Final = 0.25
+WAITS: Final = 0.4
 
 
-def shape_of(seed: int, *, served: bool = False) -> Shape:
-    """``served``: there are servers, whatever the dice say."""
+def shape_of(seed: int, *, served: bool = False, platform: bool | None = None) -> Shape:
+    """``served``: there are servers, whatever the dice say; ``platform``: the same, and False: there is none."""
     rng = random.Random(f"{seed}/shape")
     nodes, chance = rng.choice((2, 2, 3, 3, 3, 4)), rng.random()
     changing, busy = rng.random() < 0.4, rng.random() < BUSY
-    return Shape(nodes, served or chance < SERVED, changing, seed % 5 in (2, 3), busy)
+    upward = random.Random(f"{seed}/platform")
+    drawn, waits = upward.random() < PLATFORM, upward.random() < WAITS
+    there = drawn if platform is None else platform
+    return Shape(nodes, served or chance < SERVED, changing, seed % 5 in (2, 3), busy, there, there and waits)
 
 
-def plan_of(seed: int, steps: int = STEPS, *, served: bool = False) -> list[Act]:
-    """All of a story but its beginning and its end."""
+def plan_of(seed: int, shape: Shape, steps: int = STEPS) -> list[Act]:
+    """All of a story but its beginning and its end. The storm in which members have changed is shorter."""
     rng = random.Random(f"{seed}/plan")
-    shape = shape_of(seed, served=served)
     names: list[str] = []
 
     def storm(count: int) -> None:
-        troubles = {**TROUBLES, **(SERVER_TROUBLES if shape.served else {})}
+        troubles = {
+            **TROUBLES,
+            **(SERVER_TROUBLES if shape.served else {}),
+            **(PLATFORM_TROUBLES if shape.platform else {}),
+        }
         for _ in range(count):
             names.extend(("publish", "subscribers", "mortals"))
             if rng.random() < 0.25 + 0.1 * shape.served:
@@ -99,17 +112,18 @@ def plan_of(seed: int, steps: int = STEPS, *, served: bool = False) -> list[Act]
                 names.append("calm")
             names.append("time")
 
+    after = steps * 5 // 12
     storm(steps)
     if shape.changing:
         if rng.random() < 0.5:
             names.append("enter")
-            storm(AFTER_STEPS)
+            storm(after)
         names.append("leave")
         # Sooner or later than it is cleaned up after.
         names.extend(("publish", "half_a_second") * rng.choice((1, 10, 40)))
         names.extend(("reborn",) * 3)
         names.append("newcomers")
-        storm(AFTER_STEPS)
+        storm(after)
     return [Act(place, name) for place, name in enumerate(names)]
 
 

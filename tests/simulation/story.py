@@ -15,7 +15,8 @@ from iot_mqtt.values import ProtocolVersion
 from tests.simulation.clients import Keeper, Mortal, Persistent, Publisher, Reader, Subscriber
 from tests.simulation.fleeting import GONE, Fleeting
 from tests.simulation.ledger import Broken
-from tests.simulation.plan import OF_TWO, SERVER_TROUBLES, TROUBLES, Act, plan_of, shape_of
+from tests.simulation.plan import OF_TWO, PLATFORM_TROUBLES, SERVER_TROUBLES, TROUBLES, Act, Shape
+from tests.simulation.platform import ONLY
 from tests.simulation.troubles import Troubles
 from tests.simulation.world import World
 
@@ -27,12 +28,14 @@ V311 = ProtocolVersion.V311
 NAMES = ("a", "b", "c", "d")
 #: How many messages go to a topic of their own, where some do.
 FRESH = 0.4
+#: How many go to the platform alone, where there is one.
+FEW = 0.1
 #: The greatest length of a step, in seconds.
 LONGEST = 0.4
 #: In how many stories something is published when all has been quiet for as many seconds: what is kept for those who
 #: may be between two homes is forgotten by then.
 LATER = 0.3
-LONG = 75.0
+LONG = 45.0
 #: Within how many seconds more a SUBACK comes at the latest: groups may have to wait for their place in the log, and
 #: everybody for a node that does not say that it knows of them.
 ANSWERED = 6.0
@@ -46,19 +49,30 @@ class Story:
     def __init__(
         self,
         seed: int,
+        shape: Shape,
+        acts: Sequence[Act],
         tell: Callable[[str], None] | None = None,
-        acts: Sequence[Act] | None = None,
         *,
-        served: bool = False,
         lie: bool = False,
     ) -> None:
-        shape = shape_of(seed, served=served)
         self.seed = seed
         names = NAMES[: shape.nodes]
-        self.world = world = World(seed, names, tell, served=shape.served, lie=lie, told=shape.told, busy=shape.busy)
-        self.acts = plan_of(seed, served=served) if acts is None else acts
+        self.world = world = World(
+            seed,
+            names,
+            tell,
+            served=shape.served,
+            lie=lie,
+            told=shape.told,
+            busy=shape.busy,
+            platform=shape.platform,
+            waits=shape.waits,
+        )
+        self.acts = acts
         #: Draws topics that nobody has published to; None: in every other world there are none.
         self._fresh = random.Random() if seed % 2 else None
+        #: Draws what only the platform gets.
+        self._only = random.Random() if shape.platform else None
         self.troubles = Troubles(world)
         self.watcher = Subscriber(world, "watcher")
         self.subscribers = [Subscriber(world, "s0"), Subscriber(world, "s1", V311), Subscriber(world, "s2")]
@@ -86,8 +100,10 @@ class Story:
         world.rng.seed(f"{self.seed}/{act.place}/world")
         if self._fresh is not None:
             self._fresh.seed(f"{self.seed}/{act.place}/fresh")
+        if self._only is not None:
+            self._only.seed(f"{self.seed}/{act.place}/only")
         world.tell_act(act)
-        if name in TROUBLES or name in SERVER_TROUBLES:
+        if name in TROUBLES or name in SERVER_TROUBLES or name in PLATFORM_TROUBLES:
             if len(world.names) > 1 or name not in OF_TWO:
                 self.troubles.make(name, rng)
         elif name == "recover":
@@ -116,6 +132,9 @@ class Story:
         if world.servers is not None:
             figures["worlds with servers"] = 1
             figures.update(world.servers.happened)
+        if world.platform is not None:
+            figures["worlds with a platform"] = 1
+            figures.update(world.platform.happened)
         for life in world.all_lives:
             if life.cluster is None:
                 continue
@@ -171,6 +190,8 @@ class Story:
 
     def _topic(self, rng: random.Random) -> str:
         topic = rng.choice(TOPICS)
+        if self._only is not None and self._only.random() < FEW:
+            return ONLY
         if self._fresh is None or self._fresh.random() > FRESH:
             return topic
         return f"{topic[0]}/{self._fresh.randrange(10, 1 << 30)}"
@@ -287,12 +308,29 @@ class Story:
             raise Broken(f"answer: {reader.name} has no SUBACK")
         for _ in range(20):
             world.step(0.1)
+        self._end_upward()
         world.ledger.close()
         world.ledger.check_retained(reader.found)
         world.check_sums()
         if not world.until(lambda: not any(one.has_session for one in self.fleeting), GONE):
             there = [one.name for one in self.fleeting if one.has_session]
             raise Broken(f"session: long after they had to expire there are those of {there}")
+
+    def _end_upward(self) -> None:
+        """All that was to go up has, and everybody knows it."""
+        world, platform = self.world, self.world.platform
+        if platform is None:
+            return
+
+        def all_up() -> bool:
+            return not platform.missing(world.ledger) and not any(
+                life.upward is not None and life.upward.waiting for life in world.running
+            )
+
+        if not world.until(all_up, 60.0):
+            waiting = {life.name: life.upward.waiting for life in world.running if life.upward is not None}
+            raise Broken(f"up: {len(platform.missing(world.ledger))} messages are missing, nodes wait for {waiting}")
+        platform.close(world.ledger)
 
     def _publish_long_after(self, rng: random.Random) -> None:
         """What is subscribed to is wanted, too, when nobody remembers any more who had the session while it moved."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.plan import Act, only, places, plan_of
+from tests.simulation.plan import Act, only, places, plan_of, shape_of
 from tests.simulation.shrinking import shrink
 
 ROOT = Path(__file__).parents[2]
@@ -80,7 +80,7 @@ def test_a_server_that_lies_about_what_it_missed_is_found_and_nothing_without_it
 
 def test_a_story_is_shortened_to_the_acts_that_break_the_promise() -> None:
     """Another promise that is broken instead does not count, and what is left is as it was."""
-    acts = plan_of(11)
+    acts = plan_of(11, shape_of(11))
     wanted = {acts[30], acts[170], acts[171]}
 
     def judge(some: Sequence[Act]) -> str | None:
@@ -93,6 +93,7 @@ def test_a_story_is_shortened_to_the_acts_that_break_the_promise() -> None:
 
 def test_an_act_has_its_own_dice() -> None:
     """They depend on the seed and on its place in the whole plan, not on who was before it."""
-    act = plan_of(3)[40]
+    acts = plan_of(3, shape_of(3))
+    act = acts[40]
     assert act.rng(3).random() == Act(*act).rng(3).random() != act.rng(4).random()
-    assert len({one.rng(3).random() for one in plan_of(3)}) == len(plan_of(3))
+    assert len({one.rng(3).random() for one in acts}) == len(acts)

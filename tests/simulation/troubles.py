@@ -52,6 +52,10 @@ class Troubles:
                 world.trace("the servers have room again")
                 servers.fill(full=False)
 
+        if world.platform is not None and world.platform.away and rng.random() < 0.2:
+            world.trace("the platform is there again")
+            world.platform.away = False
+
     def calm(self) -> None:
         world = self._world
         world.trace("the weather is fine")
@@ -61,6 +65,8 @@ class Troubles:
             life.door.speed = Speed()
         if world.servers is not None:
             world.servers.calm()
+        if world.platform is not None:
+            world.platform.speed = Speed()
 
     def over(self) -> None:
         """All of it is put right."""
@@ -73,6 +79,8 @@ class Troubles:
             world.servers.fill(full=False)
             for server in world.servers.servers:
                 world.servers.go_on(server)
+        if world.platform is not None:
+            world.platform.away = False
         for name in world.names:
             life = world.lives[name]
             if not life.ended:
@@ -82,6 +90,19 @@ class Troubles:
                     world.ensemble.heal(name)
             if not life.ended and not life.door.messaging.flowing:
                 world.restore_flow(life)
+
+    # Of the platform.
+
+    def _platform_away(self, rng: random.Random) -> None:
+        del rng
+        if self._world.platform is not None:
+            self._world.trace("the platform goes away")
+            self._world.platform.go_away()
+
+    def _platform_slow(self, rng: random.Random) -> None:
+        if self._world.platform is not None:
+            self._world.trace("the platform is slow")
+            self._world.platform.speed = Speed(0.02, rng.choice((0.1, 1.0)))
 
     # Of nodes.
 

@@ -23,8 +23,9 @@ from tests.simulation.brokers import BrokerLife
 from tests.simulation.clients import Client
 from tests.simulation.doors import Door, IgniteDoor, MapDoor
 from tests.simulation.ignite.servers import Servers
-from tests.simulation.ledger import LATE, Broken, Ledger
+from tests.simulation.ledger import LATE, Broken, Ledger, Sent
 from tests.simulation.messaging import HELD_UP, Network, SimulatedMessaging, Weather
+from tests.simulation.platform import Platform
 from tests.simulation.sharedgrid import SharedGrid
 
 SETTINGS = ClusterSettings(
@@ -58,6 +59,8 @@ class World:
         lie: bool = False,
         told: bool = False,
         busy: bool = False,
+        platform: bool = False,
+        waits: bool = False,
     ) -> None:
         self.seed = seed
         #: Gateways tell whose connections begin and end.
@@ -71,6 +74,8 @@ class World:
         self.servers = Servers(self.clock, self.rng, lie=lie) if served else None
         self._map = SharedGrid(self.clock, self.rng, random.Random(seed) if seed % 2 else None)
         self.settings = SETTINGS
+        #: Where what the rules of the uplink match goes; None: nothing does.
+        self.platform = Platform(self.clock, random.Random(f"{seed}/platform"), waits=waits) if platform else None
         #: How long what QoS 1 changes of a session may be unwritten.
         self.progress_delay = (0.1, 1.0, 0.0)[seed % 3]
         # Its publisher's node may have been held up before it had read it, and the reader's before it sent it.
@@ -118,6 +123,12 @@ class World:
     def tell_act(self, act: object) -> None:
         if self._tell is not None:
             self._tell(f"{self.clock.monotonic() - 1000.0:9.3f}  -- {act}")
+
+    def acknowledged(self, sent: Sent) -> None:
+        """A publisher has been told that it is safe."""
+        self.ledger.acknowledges(sent)
+        if self.platform is not None:
+            self.platform.acknowledged(sent)
 
     # Nodes.
 

@@ -173,7 +173,7 @@ async def recent(
         runs, count, size, cut = deque[LogRun](), 0, 0, False
         position = await log.position_at(wall - span)
         while True:
-            reading = await log.read(("#",), position, READ_MESSAGES, READ_BYTES)
+            reading = await log.read(("#",), position, READ_MESSAGES, READ_BYTES, all_up=True)
             for run in reading.runs:
                 runs.append(run)
                 count += run.reference.length

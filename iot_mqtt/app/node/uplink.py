@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from iot_mqtt.app.config.folders import failover_dir, uplink_dir
@@ -19,7 +19,7 @@ from iot_mqtt.ports.store import CommitOrder
 from iot_mqtt.ports.uplink import Sink
 from iot_mqtt.uplink.files import FileSink
 from iot_mqtt.uplink.rulebook import RuleBook
-from iot_mqtt.uplink.rules import rules_of
+from iot_mqtt.uplink.rules import Rule, rules_of
 
 if TYPE_CHECKING:
     from iot_mqtt.app.node.uplink_failover import UplinkFailovers
@@ -36,14 +36,8 @@ class Uplinked(NamedTuple):
     desk: RuleDesk
 
     async def attach(self, config: Config, broker: Composition) -> None:
-        """Find the rules of before, and the place. Before anything is published."""
-        await self.book.load(rules_of(config.uplink.rules)[0], broker.log.end)
-        broker.store.enlist(CommitOrder.RULES, self.book)
-        self.book.changed = broker.routing.steps.changed
-        await self.uplink.attach()
-        broker.feed(self.uplink)
-        self.book.safe = lambda: self.uplink.safe_position
-        broker.turn.reserve()
+        """Before anything is published."""
+        await attach(self.uplink, self.book, rules_of(config.uplink.rules)[0], broker)
 
 
 def make_uplink(
@@ -71,6 +65,17 @@ def make_uplink(
     uplink = Uplink(book, sink, ledger, broker.log, clock, turn.call_soon, holding)
     desk = RuleDesk(book, uplink, broker.log, turn, clock, read, kind=told.kind, reserved=reserved)
     return Uplinked(uplink, book, desk)
+
+
+async def attach(uplink: Uplink, book: RuleBook, rules: Sequence[Rule], broker: Composition) -> None:
+    """Find the rules of before, and the place; what is published from now on goes up by these rules."""
+    await book.load(rules, broker.log.end)
+    broker.store.enlist(CommitOrder.RULES, book)
+    book.changed = broker.routing.steps.changed
+    await uplink.attach()
+    broker.feed(uplink)
+    book.safe = lambda: uplink.safe_position
+    broker.turn.reserve()
 
 
 def make_failovers(

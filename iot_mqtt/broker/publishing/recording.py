@@ -32,12 +32,13 @@ class Recording:
         """There is no room for what need not be kept."""
         return self._budget.full
 
-    def record(self, publication: Publication) -> LogRun:
-        """Put a publication into the log, unless it is there."""
+    def record(self, publication: Publication, *, only_up: bool = False) -> LogRun:
+        """Put a publication into the log, unless it is there. ``only_up``: it is not for subscribers."""
         logged = publication.logged
         if logged is None:
+            origin = publication.origin._replace(only_up=True) if only_up else publication.origin
             logged = publication.logged = self._log.append(
-                publication.run, publication.topic, publication.publisher, self._clock.wall(), publication.origin
+                publication.run, publication.topic, publication.publisher, self._clock.wall(), origin
             )
             self._budget.added(len(publication.run.wire))
         return logged

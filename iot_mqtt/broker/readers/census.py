@@ -100,7 +100,7 @@ class Census:
         with_past = [cursor for cursor in cursors if isinstance(cursor, SessionCursor) and cursor.past]
         seen = 0
         async for run in self._log.scan(generation, lowest):
-            if run.position < end:
+            if run.position < end and not run.origin.only_up:
                 for cursor in self._readers(run, with_past) & wanted:
                     count = run.end - max(run.position, cursor.position)
                     if count > 0 and _wants(cursor, run):

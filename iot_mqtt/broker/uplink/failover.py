@@ -59,8 +59,10 @@ class EndedLog:
     def committed_end(self) -> int:
         return self._log.end
 
-    async def read(self, filters: Sequence[str], position: int, messages: int, budget: int) -> Reading:
-        return await self._log.read(filters, position, messages, budget)
+    async def read(
+        self, filters: Sequence[str], position: int, messages: int, budget: int, *, all_up: bool = False
+    ) -> Reading:
+        return await self._log.read(filters, position, messages, budget, all_up=all_up)
 
     async def fetch(self, references: Sequence[Reference]) -> list[LogRun | None]:
         return await self._log.fetch(references)

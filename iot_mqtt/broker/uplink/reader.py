@@ -208,7 +208,8 @@ class Uplink:
         log, version = self._log, self._version
         # What is not committed may never have been, after a crash, and its positions be those of other messages.
         safe_end = log.committed_end
-        reading = await log.read(self._plan.filters, self._ledger.position, READ_MESSAGES, READ_BYTES)
+        position = self._ledger.position
+        reading = await log.read(self._plan.filters, position, READ_MESSAGES, READ_BYTES, all_up=True)
         self._reading = False
         if version != self._version:
             self.read_on()

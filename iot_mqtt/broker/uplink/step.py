@@ -56,7 +56,7 @@ class SendUp(Step):
             # QoS 0; anything else has been refused before.
             self._counters.messages_refused[Pause.DISK_FULL] += publication.count
         else:
-            self._uplink.recorded(self._recording.record(publication))
+            self._uplink.recorded(self._recording.record(publication, only_up=mode is Mode.ONLY))
             # Nobody waits for the commit of QoS 0 but the uplink.
             self._turn.plan()
         return mode is not Mode.ONLY

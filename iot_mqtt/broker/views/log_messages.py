@@ -34,7 +34,7 @@ async def logged(log: Log, wanted: LoggedWanted, now: float) -> list[LoggedInfo]
         later = behind.came_at
     found: list[LoggedInfo] = []
     while position < end:
-        reading = await log.read((wanted.filter,), position, wanted.limit - len(found), READ_BYTES)
+        reading = await log.read((wanted.filter,), position, wanted.limit - len(found), READ_BYTES, all_up=True)
         for one in _messages(reading.runs, position, end):
             if one.came_at >= until:
                 return found

@@ -90,8 +90,10 @@ class GridLog:
     def size(self) -> int:
         return sum(generation.bytes for generation in self._catalogue.generations.values())
 
-    async def read(self, filters: Sequence[str], position: int, messages: int, budget: int) -> Reading:
-        return await self._reader.read(self._selections.of(filters), position, messages, budget)
+    async def read(
+        self, filters: Sequence[str], position: int, messages: int, budget: int, *, all_up: bool = False
+    ) -> Reading:
+        return await self._reader.read(self._selections.of(filters, all_up=all_up), position, messages, budget)
 
     async def fetch(self, references: Sequence[Reference]) -> list[LogRun | None]:
         return await self._reader.fetch(references)

@@ -109,8 +109,10 @@ class FollowedLog:
             # A later version's, perhaps. It is not absent.
             raise Unavailable(f"the log of node {self.writer} cannot be read: {error}") from error
 
-    async def read(self, filters: Sequence[str], position: int, messages: int, budget: int) -> Reading:
-        return await self._source.read(self._selections.of(filters), position, messages, budget)
+    async def read(
+        self, filters: Sequence[str], position: int, messages: int, budget: int, *, all_up: bool = False
+    ) -> Reading:
+        return await self._source.read(self._selections.of(filters, all_up=all_up), position, messages, budget)
 
     async def fetch(self, references: Sequence[Reference]) -> list[LogRun | None]:
         """See the port. What a reference names was committed before it was, wherever ``end`` is."""

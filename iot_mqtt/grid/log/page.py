@@ -8,7 +8,7 @@
             │ publisher length (2) │ wire length (4) │ publisher │ wire
 
     flags: 0x01 the wire is MQTT 5, since 1.1: 0x02 a gateway's codec made it, 0x04 it has a user,
-           since 1.2: 0x08 that codec is told
+           since 1.2: 0x08 that codec is told, since 1.3: 0x10 no subscriber gets it
 
 The wire is the run's PUBLISH packets as they were received, so that neither writing nor reading costs anything
 per message. Only a run whose topic was an alias is written anew, with its topic. What a page of 1.0 holds has no
@@ -31,9 +31,9 @@ from iot_mqtt.values import NOBODY, UNKNOWN_CODEC, CodecId, Origin, ProtocolVers
 _HEAD = Struct(">BII")
 _RUN = Struct(">IIBdHI")
 _LENGTH = Struct(">H")
-_FIVE, _READING, _USER, _CODEC = 0x01, 0x02, 0x04, 0x08
-#: Of pages in which something has an origin, and of those that tell of a codec.
-_WITH_ORIGINS, _WITH_CODECS = VERSION | 1, VERSION | 2
+_FIVE, _READING, _USER, _CODEC, _ONLY_UP = 0x01, 0x02, 0x04, 0x08, 0x10
+#: Of pages in which something has an origin, of those that tell of a codec, and of those with what no subscriber gets.
+_WITH_ORIGINS, _WITH_CODECS, _WITH_ONLY_UP = VERSION | 1, VERSION | 2, VERSION | 3
 #: Origins that nothing is told of.
 _SOME_CODEC = Origin(codec=UNKNOWN_CODEC)
 #: Where the checksum's bytes begin and end, which it does not cover itself.
@@ -59,7 +59,7 @@ def encode_page(runs: Sequence[LogRun]) -> bytes:
     parts = [len(runs).to_bytes(4, "big")]
     users: list[bytes] = []
     codecs: list[bytes] = []
-    flagged = False
+    flagged = only_up = False
     for found in runs:
         run = found.run
         wire = run.wire
@@ -68,21 +68,22 @@ def encode_page(runs: Sequence[LogRun]) -> bytes:
         if found.origin is not NOBODY:
             flagged = True
             flags |= _flags_of(found.origin, users, codecs)
+            only_up = only_up or found.origin.only_up
         parts += (
             _pack_run(found.reference.position & _NUMBER, run.count, flags, found.arrived, len(publisher), len(wire)),
             publisher,
             wire,
         )
-    version = _WITH_CODECS if codecs else _WITH_ORIGINS if flagged else VERSION
+    version = _WITH_ONLY_UP if only_up else _WITH_CODECS if codecs else _WITH_ORIGINS if flagged else VERSION
     body = b"".join(parts + users + codecs)
     return b"".join((bytes((version,)), crc32(body).to_bytes(4, "big"), body))
 
 
 def _flags_of(origin: Origin, users: list[bytes], codecs: list[bytes]) -> int:
     """The flags that say it; its user and its codec go behind the runs."""
-    flags = 0
+    flags = _ONLY_UP if origin.only_up else 0
     if origin.codec is not None:
-        flags = _READING
+        flags |= _READING
         if origin.codec.name:
             codecs.append(_written(origin.codec))
             flags |= _CODEC
@@ -136,6 +137,8 @@ class PageDecoder:
                 offset += length
                 reference = _reference(Reference, (generation, stream, base + number, messages))
                 origin = _SOME_CODEC if flags & _READING else NOBODY
+                if flags & _ONLY_UP:
+                    origin = origin._replace(only_up=True)
                 logged = LogRun(reference, run, run.topic, publisher, arrived, origin)
                 found.append(logged)
                 if flags & _USER:
@@ -144,11 +147,11 @@ class PageDecoder:
                     told.append(logged)
             for logged in with_user:
                 user, offset = _read_text(page, offset)
-                logged.origin = Origin(user, logged.origin.codec)
+                logged.origin = logged.origin._replace(user=user)
             for logged in told:
                 codec, offset = _read_text(page, offset)
                 schema, offset = _read_text(page, offset)
-                logged.origin = Origin(logged.origin.user, CodecId(codec, schema))
+                logged.origin = logged.origin._replace(codec=CodecId(codec, schema))
         except (StructError, UnicodeDecodeError) as cut:
             raise DamagedPage("a run is cut short") from cut
         return found

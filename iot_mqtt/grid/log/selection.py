@@ -21,10 +21,11 @@ _EVERY_BIT = (1 << BUCKET_BITS) - 1
 
 
 class Selection:
-    """What a reader wants, by its filters."""
+    """What a reader wants, by its filters; ``all_up``: what is not for subscribers, too."""
 
-    def __init__(self, filters: Sequence[str]) -> None:
+    def __init__(self, filters: Sequence[str], *, all_up: bool = False) -> None:
         self.filters = tuple(filters)
+        self.all_up = all_up
         exact = not any(map(is_wildcard, filters))
         #: The topics that it wants, if no filter has a wildcard; and if they are few, else none.
         self._exact = frozenset(map(str.encode, filters)) if exact else None
@@ -96,7 +97,7 @@ class Everything(Selection):
     """All topics, of one generation or of all."""
 
     def __init__(self, generation: int | None = None) -> None:
-        super().__init__(())
+        super().__init__((), all_up=True)
         self._only = generation
 
     def streams(self, generation: Generation) -> dict[Stream, None]:
@@ -116,13 +117,13 @@ class Selections:
     """The selections used last."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, ...], Selection] = OrderedDict()
+        self._known: OrderedDict[tuple[bool, tuple[str, ...]], Selection] = OrderedDict()
 
-    def of(self, filters: Sequence[str]) -> Selection:
-        key = tuple(filters)
+    def of(self, filters: Sequence[str], *, all_up: bool) -> Selection:
+        key = all_up, tuple(filters)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = Selection(key)
+            found = self._known[key] = Selection(key[1], all_up=all_up)
             if len(self._known) > MAX_SELECTIONS:
                 self._known.popitem(last=False)
         else:

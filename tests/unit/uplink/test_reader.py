@@ -125,6 +125,32 @@ def test_only_is_not_for_subscribers() -> None:
     assert it.node.counters.messages_unmatched == 0
 
 
+@pytest.mark.parametrize("filter", ["#", "only/x", "$share/g/#", "$replay/1h/#"])
+def test_only_is_not_for_those_who_come_later(filter: str) -> None:
+    """It stands in the log among what they read there, and is not counted as theirs."""
+    it = UplinkedNode({"filter": "only/#", "mode": "only"}, {"filter": "also/#"})
+
+    def come(*wanted: bytes) -> None:
+        reader = it.node.connect("reader", clean=False, expiry=1000)
+        assert reader.drain() == list(wanted)
+        assert it.node.counters.unconfirmed == 0
+        reader.disconnect()
+
+    it.node.connect("reader", clean=False, expiry=1000).subscribe(filter, qos=1)
+    come()
+    it.publish(b"1", topic="only/x")
+    it.publish(b"2", topic="also/x")
+    it.publish(b"3", topic="only/x")
+    come(*([] if filter == "only/x" else [b"2"]))
+    it.publish(b"4", topic="only/x")
+    it.node.advance(2)
+    it.restart()
+    it.node.broker.readers.census.begin()
+    it.node.advance(2)
+    come()
+    assert it.sink.payloads == [b"1", b"2", b"3", b"4"]
+
+
 def test_a_message_that_a_session_wants_too_is_recorded_once() -> None:
     """The log is one for all."""
     it = UplinkedNode()
