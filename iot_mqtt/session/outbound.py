@@ -142,16 +142,15 @@ class Outbound:
         ``over`` is the list to add to, for a caller who wants those in front of an id that is wrong.
         """
         over = [] if over is None else over
-        pop = self.entries.pop
+        entries = self.entries
         for packet_id in ids:
-            entry = pop(packet_id, None)
-            if entry is SENT_QOS1:
-                over.append(entry)
-            elif entry is not None:
-                if isinstance(entry, Marker) or entry.qos != 1:
-                    self.entries[packet_id] = entry
-                    raise ProtocolViolation(f"PUBACK for packet id {packet_id}, which is in a QoS 2 exchange")
-                over.append(entry)
+            entry = entries.get(packet_id)
+            if entry is None:
+                continue
+            if entry is not SENT_QOS1 and (isinstance(entry, Marker) or entry.qos != 1):
+                raise ProtocolViolation(f"PUBACK for packet id {packet_id}, which is in a QoS 2 exchange")
+            del entries[packet_id]
+            over.append(entry)
         return over
 
     def receive(self, packet_id: int) -> Entry | None:
@@ -159,13 +158,13 @@ class Outbound:
 
         Returns what was in flight, or None for an id that is unknown (v5: answer PUBREL with 0x92).
         """
-        entry = self.entries.pop(packet_id, None)
+        entry = self.entries.get(packet_id)
         if entry is None:
             return None
         if entry is SENT_QOS1 or (not isinstance(entry, Marker) and entry.qos == 1):
-            self.entries[packet_id] = entry
             raise ProtocolViolation(f"PUBREC for packet id {packet_id}, which is in a QoS 1 exchange")
-        # Popped and put back at the end: PUBRELs keep the order of the PUBRECs [MQTT-4.6.0-4].
+        # Removed and put back at the end: PUBRELs keep the order of the PUBRECs [MQTT-4.6.0-4].
+        del self.entries[packet_id]
         self.entries[packet_id] = RELEASED
         return entry
 

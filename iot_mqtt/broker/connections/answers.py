@@ -53,7 +53,13 @@ class Answers:
     def acknowledge(self, ticket: int, type: PacketType, ids: list[int], reason: ReasonCode) -> None:
         """Add an acknowledgement; those of one kind that wait for one commit become one run."""
         last = self._items[-1] if self._items else None
-        if last is not None and last.ticket == ticket and last.type is type and last.reason is reason:
+        if (
+            last is not None
+            and last.data is None
+            and last.ticket == ticket
+            and last.type is type
+            and last.reason is reason
+        ):
             last.ids.extend(ids)
         else:
             self._items.append(Waiting(ticket, type, list(ids), reason))

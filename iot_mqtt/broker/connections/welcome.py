@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.connections.limiting import ABSENT_RECEIVE_MAXIMUM
@@ -14,6 +15,9 @@ from iot_mqtt.codec import NO_PROPERTIES, Connack, Connect, Properties, encode
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.values import ProtocolVersion
+
+#: Of QoS 2, a client may have begun so many quotas' worth and not ended.
+MOST_QUOTAS: Final = 4
 
 
 class Welcome:
@@ -47,8 +51,9 @@ class Welcome:
         allowance = connection.allowance
         session.outbound.limit = min(window, allowance.max_inflight)
         session.inbound.unacknowledged = 0
-        # Exchanges that were open before count, and were begun when more was allowed.
-        session.inbound.maximum = max(allowance.receive_maximum, session.inbound.count)
+        # Exchanges of before are not of this connection's quota; who never ends any gets no more with each connection.
+        open_before, quota = session.inbound.count, allowance.receive_maximum
+        session.inbound.maximum = max(open_before, min(open_before + quota, MOST_QUOTAS * quota))
         connection.watch_keep_alive(settings.server_keep_alive or connect.keep_alive)
         connection.writable = connection.ctx is not None and connection.ctx.channel.writable
         if connection.five and (connection.max_packet_size or self._has_particulars(connection, assigned, data)):

@@ -15,6 +15,14 @@ _COMMIT: Final = "tests/unit/broker/test_ack_order.py"
 
 PUBLISHING: Final = (
     Mutation(
+        "publishing.refusal-hides",
+        "iot_mqtt/broker/connections/answers.py",
+        "            and last.data is None\n",
+        "",
+        (_COMMIT,),
+        "acknowledgements that join a refusal with words, which is written already, and are never sent",
+    ),
+    Mutation(
         "publishing.acknowledged-early",
         _ANSWERS,
         "ticket, position = outcome.ticket, outcome.position",

@@ -56,8 +56,8 @@ SESSION: Final = (
     Mutation(
         "session.pubrel-order",
         _OUTBOUND,
-        "entry = self.entries.pop(packet_id, None)\n        if entry is None:\n            return None\n        if entry is SENT_QOS1",
-        "entry = self.entries.get(packet_id)\n        if entry is None:\n            return None\n        if entry is SENT_QOS1",
+        "del self.entries[packet_id]\n        self.entries[packet_id] = RELEASED",
+        "self.entries[packet_id] = RELEASED",
         (_TESTS,),
         "PUBRELs that are repeated in another order than that of the PUBRECs [MQTT-4.6.0-4]",
     ),

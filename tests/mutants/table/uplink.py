@@ -231,4 +231,12 @@ UPLINK: Final = (
         ("tests/unit/uplink/test_rules.py", "tests/unit/uplink/test_rulebook.py"),
         "clients make as many topics of the platform as they like",
     ),
+    Mutation(
+        "uplink.only-is-read",
+        "iot_mqtt/broker/uplink/step.py",
+        "only_up=mode is Mode.ONLY",
+        "only_up=False",
+        ("tests/unit/uplink/test_reader.py",),
+        "what only the platform gets comes to subscribers that read the log",
+    ),
 )

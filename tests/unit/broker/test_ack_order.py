@@ -107,6 +107,23 @@ def test_answers_leave_in_the_order_of_the_publishes(version: ProtocolVersion, q
     assert ids(writer.acks(ACK[qos])) == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
+@pytest.mark.parametrize(("qos", "expiry"), [(1, 600), (1, 0), (2, 0)])
+def test_a_refusal_with_words_among_those_that_wait_hides_none(qos: int, expiry: int) -> None:
+    """It is written already; what can go as soon as it does is answered behind it, and not with it."""
+    node = Node()
+    keeper(node)
+    live, writer = node.connect("live"), node.connect("writer", clean=False, expiry=expiry)
+    live.subscribe("live")
+    node.hold()
+    for topic in ("kept", "$SYS/x", "live", "live", "$SYS/x", "live"):
+        writer.publish(topic, b"x", qos=qos)
+    node.release()
+    denied, success = ReasonCode.NOT_AUTHORIZED, ReasonCode.SUCCESS
+    acks = [(ack.packet_id, ack.reason) for ack in writer.take(Ack)]
+    assert acks == [(1, success), (2, denied), (3, success), (4, success), (5, denied), (6, success)]
+    assert writer.publish("live", b"x", qos=qos) != []
+
+
 def test_reasons_stay_with_their_messages_behind_a_commit() -> None:
     """Success for what was kept, 0x10 for what nobody wanted."""
     node = Node()

@@ -77,6 +77,25 @@ def test_refused_messages_take_no_place(qos: int) -> None:
     assert node.records(CacheName.RECEIVED) == 0
 
 
+def test_exchanges_of_the_connection_before_take_no_place() -> None:
+    """MQTT 5, section 4.9: the quota begins anew with each connection. Those whose PUBREL has not come back yet do
+    not count against it, unless they get more with every connection.
+    """
+    node, writer = busy()
+    writer.publish("nobody", b"", b"", b"", qos=2)
+    for _ in range(3):
+        writer.lose()
+        writer = node.connect("writer", clean=False, expiry=600)
+        writer._packet_id = node.session("writer").inbound.count
+        assert len(writer.publish("nobody", *PAYLOADS[:3], qos=2)) == 3
+        assert not writer.closed
+    writer.lose()
+    writer = node.connect("writer", clean=False, expiry=600)
+    writer._packet_id = 100
+    writer.publish("nobody", b"", qos=2)
+    assert writer.farewell is EXCEEDED
+
+
 def test_repetitions_take_no_second_place() -> None:
     """The same id is the same exchange."""
     _, writer = busy()

@@ -63,22 +63,24 @@ def test_puback_ends_a_qos_1_exchange() -> None:
 
 @pytest.mark.parametrize("entry", [SENT_QOS2, RELEASED, delivery(2)])
 def test_puback_for_a_qos_2_exchange_is_a_violation(entry: object) -> None:
-    """And the exchange stays as it was."""
+    """And the exchange stays as it was, where it was."""
     outbound = Outbound(10)
     outbound.restore(5, entry)  # type: ignore[arg-type]
+    outbound.mark([6], 1)
     with pytest.raises(ProtocolViolation):
         outbound.acknowledge([5])
-    assert outbound.entries[5] is entry
+    assert list(outbound.entries.items()) == [(5, entry), (6, SENT_QOS1)]
 
 
 @pytest.mark.parametrize("entry", [SENT_QOS1, delivery(1)])
 def test_pubrec_for_a_qos_1_exchange_is_a_violation(entry: object) -> None:
-    """And the exchange stays as it was."""
+    """And the exchange stays as it was, where it was."""
     outbound = Outbound(10)
     outbound.restore(5, entry)  # type: ignore[arg-type]
+    outbound.mark([6], 1)
     with pytest.raises(ProtocolViolation):
         outbound.receive(5)
-    assert outbound.entries[5] is entry
+    assert list(outbound.entries.items()) == [(5, entry), (6, SENT_QOS1)]
 
 
 def test_pubcomp_before_pubrec_is_a_violation() -> None:
