@@ -25,7 +25,7 @@ from iot_mqtt.admin.subscription_resources import SubscriptionResources, topic_o
 from iot_mqtt.admin.uplink_resources import UplinkResources
 from iot_mqtt.broker.facade import STATES, BacklogInfo, BrokerView, ClientInfo, ClientsWanted, SessionsWanted
 from iot_mqtt.devices import Accompanied
-from iot_mqtt.devices.asked import NotHis
+from iot_mqtt.devices.asked import NotHis, answered_at
 from iot_mqtt.devices.letters import LettersInfo
 from iot_mqtt.devices.link import Captures
 from iot_mqtt.errors import MqttError
@@ -237,10 +237,16 @@ class Resources(Resource):
         return {"items": list(map(_outcome, await self._view.publish_all(messages)))}
 
     def _require_right(self, call: Call, message: Message) -> None:
-        if call.user is not None:
-            topic, lets = message.topic.decode(), None if self._devices is None else self._devices.lets
-            if lets is None or not lets(call.user, "publish", topic, message.qos, retain=message.retain):
-                raise NotHis(f"{call.user} may not publish to {topic!r}")
+        user = call.user
+        if user is None:
+            return
+        topic, lets = message.topic.decode(), None if self._devices is None else self._devices.lets
+        if lets is None or not lets(user, "publish", topic, message.qos, retain=message.retain):
+            raise NotHis(f"{user} may not publish to {topic!r}")
+        answers = answered_at(message)
+        for action in ("subscribe", "publish") if answers else ():
+            if not lets(user, action, answers):
+                raise NotHis(f"{user} may not {action} to {answers!r}")
 
 
 def _outcome(found: int | MqttError) -> Json:

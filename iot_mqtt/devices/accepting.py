@@ -20,7 +20,7 @@ from iot_mqtt.devices.asked import COMMAND_ID, MAX_KEY, NewCommand, bad_id, read
 from iot_mqtt.devices.elsewhere import no_session
 from iot_mqtt.devices.telling import may_answer_to
 from iot_mqtt.errors import ReasonCode, Refused
-from iot_mqtt.ports.access import Action
+from iot_mqtt.ports.access import Action, form_of
 from iot_mqtt.ports.devices import State, StoredCommand, owner_of, replace
 from iot_mqtt.values import Message
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from iot_mqtt.topics import Match
 
 MAX_EXPIRY: Final = 0xFFFF_FFFF
+#: How the states of a command are published: at QoS 1, not retained.
+ANSWER_FORM: Final = form_of(1 << 1)
 
 
 class Accepting:
@@ -171,14 +173,15 @@ class Accepting:
         return record
 
     def _response_topic(self, new: NewCommand, connection: Sender | None) -> str:
-        """Where the sender wants to be told: what it could subscribe to itself, or nowhere."""
+        """Where the sender wants to be told: what it could publish and subscribe to itself, or nowhere."""
         topic = new.response_topic
         if not may_answer_to(topic):
             return ""
         permissions = None if connection is None else connection.permissions
-        if permissions is not None and not permissions.allows(Action.SUBSCRIBE, topic):
-            return ""
-        return topic
+        if permissions is None or permissions.unrestricted:
+            return topic
+        may = permissions.allows(Action.SUBSCRIBE, topic) and permissions.forms(topic) & ANSWER_FORM
+        return topic if may else ""
 
 
 def _taken() -> Outcome:

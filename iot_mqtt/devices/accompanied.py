@@ -178,7 +178,7 @@ class Accompanied:
             return None
         elif topic.startswith(DOWN):
             outcome = self._accepting.published(publication, connection)
-        elif connection is not None:
+        elif connection is not None and connection.session is not None:
             # Only the client that was sent a command can say what became of it.
             outcome = self.states.replied(publication)
         if outcome is not None:

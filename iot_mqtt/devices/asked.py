@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.codec import Properties
+from iot_mqtt.codec.properties import read_publish
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.values import Message
 
@@ -88,6 +89,13 @@ def read(message: Message, properties: Properties) -> NewCommand:
         properties=message.properties,
         carried=bool(_first(pairs, COMMAND_ID)),
     )
+
+
+def answered_at(message: Message) -> str:
+    """Where a message asks for the states of a command to be told; empty: nowhere, or it is none."""
+    if not message.topic.startswith(DOWN) or not message.qos or message.retain:
+        return ""
+    return read_publish(message.properties, from_client=False).response_topic or ""
 
 
 def _first(pairs: Iterable[tuple[str, str]], name: str) -> str | None:

@@ -72,8 +72,9 @@ class Commands:
         for user in new.users:
             if not self._lets(user, "command", new.target):
                 raise NotHis(f"{user} may not send commands to {new.target!r}")
-            if new.response_topic and not self._lets(user, "subscribe", new.response_topic):
-                raise NotHis(f"{user} may not subscribe to {new.response_topic!r}")
+            for action in ("subscribe", "publish") if new.response_topic else ():
+                if not self._lets(user, action, new.response_topic):
+                    raise NotHis(f"{user} may not {action} to {new.response_topic!r}")
 
     async def _accepted_elsewhere(self, new: NewCommand) -> StoredCommand | None:
         """The same command, whose target is at home on another node, or was. Nothing is awaited on a sole node."""

@@ -259,7 +259,8 @@ class Shadows:
     def published(self, publication: Publication, connection: Sender | None) -> None:
         """``shadow/<target>/reported`` by the device itself, ``shadow/<target>/desired`` by whoever may."""
         target, _, what = publication.topic[len(SHADOW) :].decode().rpartition("/")
-        if not target or connection is None or what not in ("reported", "desired"):
+        session = None if connection is None else connection.session
+        if not target or session is None or what not in ("reported", "desired"):
             return
         for message in publication.messages:
             body = _read(message.payload)
@@ -267,8 +268,7 @@ class Shadows:
                 self.refused += 1
                 log.warning("a shadow is not understood", extra={"client": publication.publisher, "target": target})
             elif what == "reported" and owner_of(target) == publication.publisher:
-                owner = None if connection.session is None else connection.session.owner
-                self.report(target, body, round(self._clock.wall() * 1000), owner)
+                self.report(target, body, round(self._clock.wall() * 1000), session.owner)
             elif what == "desired":
                 version = body.pop("version", None) if "desired" in body else None
                 values = body.get("desired", body)

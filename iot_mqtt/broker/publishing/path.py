@@ -141,9 +141,10 @@ class Publishing:
                 matches.append(found)
         return matches
 
-    def send(self, message: Message, user: str = "") -> Outcome:
+    def send(self, message: Message, user: str = "", sender: Sender | None = None) -> Outcome:
         """Publish a message that no connection brought: a will, the API's. ``user``: who answers for it."""
-        return self.publish(publication_of(message, self._clock.wall(), Origin(user) if user else NOBODY))
+        publication = publication_of(message, self._clock.wall(), Origin(user) if user else NOBODY)
+        return self.publish(publication, None, sender)
 
     def quietly(self, message: Message) -> None:
         """Publish what the node says about itself; it is not counted as a message of anybody."""

@@ -22,7 +22,9 @@ class Sender(Protocol):
     """The connection that brought a publication, as far as steps need to know it."""
 
     @property
-    def session(self) -> Session | None: ...
+    def session(self) -> Session | None:
+        """None: nobody is connected."""
+        ...
 
     @property
     def permissions(self) -> Permissions | None: ...
@@ -36,6 +38,19 @@ class Sender(Protocol):
     def peer(self) -> str:
         """Where the client is; empty when it is gone."""
         ...
+
+
+class Absent:
+    """Who has published what nobody's connection brought: a will. What he may do is known."""
+
+    __slots__ = ("permissions",)
+
+    session: Session | None = None
+    patient = False
+    peer = ""
+
+    def __init__(self, permissions: Permissions) -> None:
+        self.permissions: Permissions | None = permissions
 
 
 class Step:

@@ -10,6 +10,7 @@ from functools import partial
 from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.publishing.path import Publishing
+from iot_mqtt.broker.publishing.steps import Absent, Sender
 from iot_mqtt.broker.session import Session
 from iot_mqtt.pipeline import TimingWheel
 from iot_mqtt.ports.access import Permissions, form_of, user_of
@@ -96,7 +97,7 @@ class WillPublishing:
         client_id, owner = session.client_id, session.owner
         if owner is None:
             # Kept before there were owners; it was allowed at CONNECT.
-            self._send(client_id, will, "")
+            self._send(client_id, will, "", None)
         else:
             judged, failed = partial(self._judged, client_id, owner, will), partial(self._not_judged, client_id)
             self.rights_of(session, will.standing, judged, failed)
@@ -105,7 +106,7 @@ class WillPublishing:
         topic = will.message.topic.decode()
         form = form_of(will.message.qos << 1 | will.message.retain)
         if permissions.unrestricted or permissions.forms(topic) & form:
-            self._send(client_id, will, owner)
+            self._send(client_id, will, owner, Absent(permissions))
             return
         self.counters.denied["will"] += 1
         self.counters.recent.note(client_id, "denied_will", topic, detail="when it was due")
@@ -118,8 +119,8 @@ class WillPublishing:
         self.counters.denied["will"] += 1
         logger.error("a will was not published: nobody says who may: %s", error, extra={"client": client_id})
 
-    def _send(self, client_id: str, will: Will, owner: str) -> None:
-        self.publishing.send(will_message(will, client_id, self.clock.wall()), user_of(owner))
+    def _send(self, client_id: str, will: Will, owner: str, sender: Sender | None) -> None:
+        self.publishing.send(will_message(will, client_id, self.clock.wall()), user_of(owner), sender)
 
 
 def will_message(will: Will, client_id: str, now: float) -> Message:

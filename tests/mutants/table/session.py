@@ -80,8 +80,8 @@ SESSION: Final = (
     Mutation(
         "session.puback-ends-qos2",
         _OUTBOUND,
-        "if isinstance(entry, Marker) or entry.qos != 1:",
-        "if isinstance(entry, Marker):",
+        "if entry is not SENT_QOS1 and (isinstance(entry, Marker) or entry.qos != 1):",
+        "if entry is not SENT_QOS1 and isinstance(entry, Marker):",
         (_TESTS,),
         "PUBACK ends an exchange of QoS 2: the message may come twice",
     ),

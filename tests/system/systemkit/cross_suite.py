@@ -165,7 +165,13 @@ class CrossUserSuite:
             assert asks("GET", f"commands/{sent['id']}") == asks("DELETE", f"commands/{sent['id']}") == 403
             assert anna.expect_publication().payload == b"x"
         with Gateway(place.hers, "bert-gw", "bert").let_in():
-            assert asks("POST", "commands", {"target": "bert-gw/press", "body": "x"}) == 200
+            order = {"target": "bert-gw/press", "body": "x"}
+            assert asks("POST", "commands", order) == 200
+            # Its states are told nowhere where he may not publish himself.
+            message = {"topic": "down/bert-gw/press", "payload": "x", "qos": 1}
+            assert asks("POST", "publish", message) == 200
+            assert asks("POST", "publish", {**message, "properties": {"response_topic": "anna/x"}}) == 403
+            assert asks("POST", "commands", {**order, "response_topic": "anna/x"}) == 403
 
     # What the rules give.
 

@@ -65,13 +65,17 @@ class DeviceNode(Node):
     def state(self, command_id: str) -> str:
         return self.record(command_id).state.value
 
-    def count(self) -> int:
-        """Records of commands in the store."""
+    def commands(self) -> list[StoredCommand]:
+        """All records of the store."""
 
         async def everything() -> list[StoredCommand]:
             return [record async for record in self.kept.commands()]
 
-        return len(run(everything()))
+        return run(everything())
+
+    def count(self) -> int:
+        """Records of commands in the store."""
+        return len(self.commands())
 
     def begin(self, command_id: str) -> list[Verdict]:
         """What a gateway's link is told."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from iot_mqtt.codec import Ack, PacketType
+from iot_mqtt.codec import Ack, ConnectWill, PacketType, Properties
 from iot_mqtt.devices import DevicesSettings, NewCommand
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.ports.devices import State, StoredCommand
 from iot_mqtt.ports.grid import CacheName
-from tests.doubles.rights import AnyForm
+from tests.doubles.rights import AnyForm, Ruled
 from tests.unit.broker.harness import V311, run
 from tests.unit.devices.devicekit import DeviceNode, command_of, confirm, order, states, statuses, until
 
@@ -510,6 +510,31 @@ def test_nobody_is_answered_where_he_may_not_listen() -> None:
     order(sender, "d1", response_topic="down/d1")
     assert len(device.messages()) == 1
     assert node.record("c1").response_topic == ""
+
+
+RULES = """
+allow publish down/d1
+allow subscribe answers/#
+allow subscribe read/#
+allow publish answers/#
+allow subscribe down/d1/#
+"""
+
+
+@pytest.mark.parametrize(("topic", "allowed"), [("answers/1", True), ("read/1", False), ("nobody/1", False)])
+@pytest.mark.parametrize("by_will", [False, True], ids=["client", "will"])
+def test_nobody_is_answered_where_he_may_not_publish_and_listen(topic: str, allowed: bool, by_will: bool) -> None:
+    """What he may only read he cannot have the node say in its name; nor by a will, when nobody is connected."""
+    authorizer = Ruled(RULES)
+    node = DeviceNode(authorizer=authorizer)
+    node.device()
+    if by_will:
+        will = ConnectWill(b"down/d1", b"{}", 1, properties=Properties(response_topic=topic))
+        node.connect("s", will=will).lose()
+    else:
+        order(node.connect("s"), "d1", response_topic=topic)
+    (command,) = node.commands()
+    assert command.response_topic == (topic if allowed else "")
 
 
 def test_many_go_with_one_commit() -> None:
