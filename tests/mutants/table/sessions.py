@@ -102,8 +102,8 @@ SESSIONS: Final = (
     Mutation(
         "sessions.will-without-right",
         _WILLS,
-        "            self._send(client_id, will, owner)\n            return\n        self.counters",
-        "            self._send(client_id, will, owner)\n            return\n        self._send(client_id, will, owner)\n        self.counters",
+        "            self._send(client_id, will, owner, Absent(permissions))\n            return\n        self.counters",
+        "            self._send(client_id, will, owner, Absent(permissions))\n            return\n        self._send(client_id, will, owner, Absent(permissions))\n        self.counters",
         ("tests/unit/broker/test_wills.py", "tests/unit/broker/test_rights.py"),
         "the will of somebody whose right is gone is published",
     ),
