@@ -10,11 +10,13 @@ from iot_mqtt.errors import ProtocolViolation, ReasonCode
 class Inbound:
     """QoS 2 packet ids between PUBLISH and PUBREL, and QoS 1 publishes whose PUBACK waits for a commit."""
 
-    __slots__ = ("received", "unacknowledged", "maximum")
+    __slots__ = ("received", "inherited", "unacknowledged", "maximum")
 
     def __init__(self, maximum: int) -> None:
         #: ``fresh`` is the only way in. Most clients have no QoS 2 publish under way, and an empty set costs 216 bytes.
         self.received: set[int] | None = None
+        #: Those of them that came in another life, or on another node; None: there are none.
+        self.inherited: set[int] | None = None
         #: QoS 1 publishes that were taken and not yet acknowledged.
         self.unacknowledged = 0
         self.maximum = maximum
@@ -50,6 +52,16 @@ class Inbound:
                 positions.append(position)
         return positions
 
+    def inherit(self, packet_id: int) -> None:
+        """Remember one of before."""
+        self.fresh((packet_id,))
+        self.inherited = self.inherited or set()
+        self.inherited.add(packet_id)
+
+    def is_inherited(self, packet_id: int) -> bool:
+        """Whether the exchange began in another life, or on another node."""
+        return self.inherited is not None and packet_id in self.inherited
+
     def forget(self, ids: Iterable[int]) -> None:
         """Take back what ``fresh`` remembered."""
         if self.received is not None:
@@ -61,5 +73,8 @@ class Inbound:
         if received is not None and packet_id in received:
             received.discard(packet_id)
             self.received = received or None
+            if self.inherited is not None:
+                self.inherited.discard(packet_id)
+                self.inherited = self.inherited or None
             return True
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from iot_mqtt.app.node.uplink import attach
-from iot_mqtt.app.node.uplink_failover import UplinkFailovers
+from iot_mqtt.app.node.uplink_failover import UplinkFailovers, watch_others
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.grid.places import GridPlaces
@@ -40,6 +40,7 @@ class Upward:
         self._book = RuleBook(grid, number, name)
         sink = PlatformSink(platform, clock)
         self.uplink = make_uplink(broker, self._book, sink, GridPlaces(grid, number), hold=platform.waits)
+        watch_others(self.uplink, grid, number, clock)
         self._failovers = UplinkFailovers(
             grid,
             registry,

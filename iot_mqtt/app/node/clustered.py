@@ -21,7 +21,7 @@ from iot_mqtt.app.node.grid_room import GridRoom
 from iot_mqtt.app.node.parts import log_settings
 from iot_mqtt.app.node.periodic import Periodic
 from iot_mqtt.app.node.uplink import make_failovers
-from iot_mqtt.app.node.uplink_failover import UplinkFailovers
+from iot_mqtt.app.node.uplink_failover import UplinkFailovers, watch_others
 from iot_mqtt.app.node.views import join
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.publishing.budget import Budget
@@ -106,6 +106,7 @@ class Clustered:
         clustering = broker.join(node, self._follow)
         node.attach(clustering.node)
         join(broker, view.cluster, self._config.node.id, node, self._registry)
+        watch_others(broker.uplink, self.grid, self._place.number, self._clock)
         await clustering.own.load()
         if isinstance(self._registry, StaticRegistry):
             timeout = self._config.registry.static.timeout

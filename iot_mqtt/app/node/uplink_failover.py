@@ -4,22 +4,40 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from iot_mqtt.broker.uplink import UplinkFailover
+from iot_mqtt.broker.uplink import Others, Uplink, UplinkFailover
 from iot_mqtt.cluster.joining import Known, known_nodes
 from iot_mqtt.grid.places import GridPlaces
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.log import Followed
 from iot_mqtt.ports.registry import Registry
-from iot_mqtt.ports.uplink import Plan, Sink
+from iot_mqtt.ports.uplink import Place, Plan, Sink
 from iot_mqtt.uplink.rulebook import RuleBook
 from iot_mqtt.uplink.rules import Rule
 
 log = logging.getLogger(__name__)
+
+
+async def places_of_others(grid: Grid, own: int) -> dict[int, Place]:
+    """How far the uplinks of all nodes but one's own are, by the number of the node."""
+    found: dict[int, Place] = {}
+    for known in await known_nodes(grid):
+        place = None if known.number == own else await GridPlaces(grid, known.number).load()
+        if place is not None:
+            found[known.number] = place
+    return found
+
+
+def watch_others(uplink: Uplink | None, grid: Grid, own: int, clock: Clock) -> None:
+    """Where acknowledgements wait for the sink, they wait for what other nodes have recorded, too."""
+    holding = None if uplink is None else uplink.holding
+    if holding is not None:
+        holding.others = Others(partial(places_of_others, grid, own), clock, holding.moved)
 
 
 class UplinkFailovers:

@@ -159,9 +159,12 @@ class Publishing:
             self._turn.plan()
             self.fan_out.fan_out(publication, match, None)
 
-    def awaited(self, publication: Publication) -> int:
-        """What the answer to a repeated message waits for besides its commit: it may have gone up and not be safe."""
-        return max((step.awaited(publication) for step in self.routes.match(publication.topic).steps), default=0)
+    def awaited(self, publication: Publication) -> int | None:
+        """What the answer to a repeated message waits for besides its commit: it may have gone up and not be safe.
+        None: it does not go up, or nobody waits for that.
+        """
+        positions = [step.awaited(publication) for step in self.routes.match(publication.topic).steps]
+        return max((one for one in positions if one is not None), default=None)
 
     def refuses(self, publication: Publication) -> bool:
         """Whether it would be stored, and there is no room for that."""

@@ -98,9 +98,9 @@ class Step:
     def after(self, publication: Publication, outcome: Outcome) -> None:
         """Its receivers have it."""
 
-    def awaited(self, publication: Publication) -> int:
-        """What the answer to a repeated message waits for, as ``Outcome.position``."""
-        return 0
+    def awaited(self, publication: Publication) -> int | None:
+        """What the answer to a repeated message waits for, as ``Outcome.position``; None: for nothing of this."""
+        return None
 
 
 class Steps:

@@ -112,7 +112,7 @@ class MessageRestoring:
         async for client_id, packet_id in load.source.received():
             session = self.sessions.get_kept(client_id)
             if session is not None:
-                session.inbound.fresh((packet_id,))
+                session.inbound.inherit(packet_id)
             elif load.wanted(client_id):
                 self.store.remove_received(client_id, packet_id)
 

@@ -3,7 +3,8 @@
 from iot_mqtt.broker.uplink.failover import UplinkFailover
 from iot_mqtt.broker.uplink.holding import Holding
 from iot_mqtt.broker.uplink.ledger import Ledger
+from iot_mqtt.broker.uplink.others import Others
 from iot_mqtt.broker.uplink.reader import Uplink
 from iot_mqtt.broker.uplink.step import SendUp
 
-__all__ = ["Holding", "Ledger", "SendUp", "Uplink", "UplinkFailover"]
+__all__ = ["Holding", "Ledger", "Others", "SendUp", "Uplink", "UplinkFailover"]

@@ -100,7 +100,9 @@ class UplinkFailover:
         """Where it stands; None: everything is up, or the node had no uplink."""
         kept = await self._places.load()
         await self._refresh()
-        return kept if kept is not None and kept.position < self._log.end else None
+        if kept is None or (kept.position >= self._log.end and kept.taken == kept.recorded):
+            return None
+        return kept
 
     async def run(self, kept: Place, plan: Plan, sink: Sink, may_go_on: Callable[[], bool]) -> bool:
         """From where it stands to the end; whether it got there."""
@@ -115,7 +117,7 @@ class UplinkFailover:
                 await pause(self._clock, KEEP_SECONDS)
                 ledger.bring_up_to_date()
                 over = ledger.safe_to >= end
-                place = ledger.place._replace(position=end) if over else ledger.place
+                place = _done_with(ledger.place, end) if over else ledger.place
                 if place != kept and not await self._places.swap(kept, place):
                     logger.info("the node is back, and sends up what it has recorded", extra={"node": self._log.writer})
                     return False
@@ -135,6 +137,11 @@ class UplinkFailover:
         uplink, self._uplink = self._uplink, None
         if uplink is not None:
             uplink.abandon()
+
+
+def _done_with(place: Place, end: int) -> Place:
+    """Nothing is owed of a log that has ended there, whatever was counted before a crash."""
+    return place._replace(position=end, taken=place.recorded, taken_bytes=place.recorded_bytes)
 
 
 def _nothing() -> None:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from iot_mqtt.broker.publishing.budget import Pause
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.uplink.ledger import Ledger
+from iot_mqtt.broker.uplink.others import Others
 from iot_mqtt.codec import PacketType
 from iot_mqtt.errors import ReasonCode
 
@@ -61,6 +62,8 @@ class HeldAnswer(NamedTuple):
     type: PacketType
     ids: list[int]
     reason: ReasonCode
+    #: The look at other nodes' uplinks that must be over; 0: none.
+    look: int = 0
 
 
 class Held:
@@ -82,11 +85,11 @@ class Held:
         self._queues.setdefault(answer.type, deque()).append(answer)
         self.count += len(answer.ids)
 
-    def due(self, safe: int) -> list[HeldAnswer]:
-        """Take out, in order, what waits for nothing behind this position."""
+    def due(self, safe: int, seen: int) -> list[HeldAnswer]:
+        """Take out, in order, what waits for nothing behind this position, and for no look behind this one."""
         found: list[HeldAnswer] = []
         for type, queue in list(self._queues.items()):
-            while queue and queue[0].position <= safe:
+            while queue and queue[0].position <= safe and queue[0].look <= seen:
                 answer = queue.popleft()
                 self.count -= len(answer.ids)
                 last = found[-1] if found else None
@@ -116,6 +119,8 @@ class Holding:
         self._budget = budget
         self._call_soon = call_soon
         self._most = most
+        #: What other nodes have recorded; None: there are no others.
+        self.others: Others | None = None
         self._held: dict[Publisher, Held] = {}
         self._planned = False
 
@@ -129,10 +134,19 @@ class Holding:
         """That are not acknowledged for that."""
         return sum(held.count for held in self._held.values())
 
+    def ask_others(self) -> int:
+        """The look at other nodes' uplinks that what one of them may have recorded waits for."""
+        return 0 if self.others is None else self.others.ask()
+
+    @property
+    def _seen(self) -> int:
+        return 0 if self.others is None else self.others.seen
+
     def hold(self, connection: Publisher, answer: HeldAnswer) -> bool:
         """Keep an acknowledgement for later, if that is what it has to wait for."""
         held = self._held.get(connection)
-        if answer.position <= self._ledger.safe_to and (held is None or not held.keeps(answer.type)):
+        is_safe = answer.position <= self._ledger.safe_to and answer.look <= self._seen
+        if is_safe and (held is None or not held.keeps(answer.type)):
             return False
         if held is None:
             held = self._held[connection] = Held()
@@ -152,13 +166,13 @@ class Holding:
 
     def _release(self) -> None:
         self._planned = False
-        safe = self._ledger.safe_to
+        safe, seen = self._ledger.safe_to, self._seen
         for connection, held in list(self._held.items()):
             if connection.closed or self._held.get(connection) is not held:
                 continue
             if held.first > safe:
                 continue
-            due = held.due(safe)
+            due = held.due(safe, seen)
             if not held.count:
                 del self._held[connection]
             session = connection.session

@@ -70,7 +70,7 @@ class SendUp(Step):
             if self._uplink.holding is not None:
                 outcome.position = publication.logged.end
 
-    def awaited(self, publication: Publication) -> int:
+    def awaited(self, publication: Publication) -> int | None:
         if self._uplink.holding is None or self._uplink.mode(publication.topic, publication.qos) is None:
-            return 0
+            return None
         return self._uplink.end

@@ -48,7 +48,6 @@ class FollowedLog:
         self.writer = writer
         self.figures = LogFigures()
         self._cache = cache or PageCache(settings.page_cache_bytes)
-        self._end = self._announced = 0
         self._selections = Selections()
         self._catalogue = FollowedCatalogue(writer, grid, settings)
         self._recent = Recent(writer)
@@ -57,7 +56,8 @@ class FollowedLog:
         index = BlockIndex(grid, self._catalogue, self.figures)
         pages = Pages(grid, self._catalogue, self._recent, self.figures, self._cache)
         self._reader = Reader(self._catalogue, self._recent, index, pages, self._knowledge)
-        self._source = _Source(self, self._reader, self._knowledge)
+        self._extent = _Extent(writer, self._knowledge)
+        self._source = _Source(self._extent, self._reader, self._knowledge)
         self._checker = Checker(
             writer, grid, self._catalogue, self._recent, index, pages, self._source, self._knowledge
         )
@@ -68,46 +68,33 @@ class FollowedLog:
 
     @property
     def end(self) -> int:
-        return self._end
+        return self._extent.end
 
     @property
     def announced(self) -> int:
-        return self._announced
+        return self._extent.announced
 
     def announce(self, end: int) -> None:
-        self._announced = max(self._announced, end)
-        self._end = max(self._end, end)
+        extent = self._extent
+        extent.announced, extent.end = max(extent.announced, end), max(extent.end, end)
 
     async def look(self) -> int:
         """See the port."""
-        with self._readable():
-            return max(self._end, await self._ring.find_end(self._turn) << TURN_BITS)
+        with self._extent.readable():
+            return max(self._extent.end, await self._ring.find_end(self._extent.turn) << TURN_BITS)
 
     async def refresh(self) -> int:
         """See the port. A turn that is there in part is left out until the writer has begun anew."""
-        with self._readable():
-            turn = await self._ring.find_end(self._turn)
+        extent = self._extent
+        with extent.readable():
+            turn = await self._ring.find_end(extent.turn)
             await self._catalogue.reload()
-        self._end = max(self._end, turn << TURN_BITS)
-        return self._end
-
-    @property
-    def _turn(self) -> int:
-        """Behind the turn that ``end`` is in: what is committed of it is all of it."""
-        return -(-self._end >> TURN_BITS)
+        extent.end = max(extent.end, turn << TURN_BITS)
+        return extent.end
 
     async def advance(self) -> None:
         """Know what there is before the end."""
-        with self._readable():
-            await self._knowledge.advance(self._turn)
-
-    @contextmanager
-    def _readable(self) -> Iterator[None]:
-        try:
-            yield
-        except Unreadable as error:
-            # A later version's, perhaps. It is not absent.
-            raise Unavailable(f"the log of node {self.writer} cannot be read: {error}") from error
+        await self._extent.advance()
 
     async def read(
         self, filters: Sequence[str], position: int, messages: int, budget: int, *, all_up: bool = False
@@ -116,7 +103,7 @@ class FollowedLog:
 
     async def fetch(self, references: Sequence[Reference]) -> list[LogRun | None]:
         """See the port. What a reference names was committed before it was, wherever ``end`` is."""
-        with self._readable():
+        with self._extent.readable():
             await self._catalogue.meet({reference.generation for reference in references})
             return await self._reader.fetch(references)
 
@@ -125,7 +112,7 @@ class FollowedLog:
 
     async def position_at(self, wall: float) -> int:
         await self.advance()
-        return min(await self._checker.position_at(wall), self._end)
+        return min(await self._checker.position_at(wall), self._extent.end)
 
     # Tools.
 
@@ -138,7 +125,7 @@ class FollowedLog:
             # Some counters lack what was not seen; the records have it.
             look = FollowedLog(self._grid, self._settings, self.writer, self._cache)
             await look.open()
-            look.announce(self._end)
+            look.announce(self._extent.end)
             return await look.streams(generation)
         return await self._catalogue.infos(generation)
 
@@ -148,27 +135,54 @@ class FollowedLog:
             yield damage
 
 
+class _Extent:
+    """How far the log is, and what is known of that."""
+
+    def __init__(self, writer: int, knowledge: Knowledge) -> None:
+        self.end = self.announced = 0
+        self._writer = writer
+        self._knowledge = knowledge
+
+    @property
+    def turn(self) -> int:
+        """Behind the turn that ``end`` is in: what is committed of it is all of it."""
+        return -(-self.end >> TURN_BITS)
+
+    async def advance(self) -> None:
+        """Know what there is before the end."""
+        with self.readable():
+            await self._knowledge.advance(self.turn)
+
+    @contextmanager
+    def readable(self) -> Iterator[None]:
+        """What a later version has written is not ready, and never absent."""
+        try:
+            yield
+        except Unreadable as error:
+            raise Unavailable(f"the log of node {self._writer} cannot be read: {error}") from error
+
+
 class _Source:
     """Reads up to the end and no further."""
 
-    def __init__(self, log: FollowedLog, reader: Reader, knowledge: Knowledge) -> None:
-        self._log = log
+    def __init__(self, extent: _Extent, reader: Reader, knowledge: Knowledge) -> None:
+        self._extent = extent
         self._reader = reader
         self._knowledge = knowledge
 
     async def read(self, selection: Selection, position: int, messages: int, budget: int) -> Reading:
         """See the port."""
         rounds = 0
-        while position < self._log.end and rounds < _ROUNDS:
+        while position < self._extent.end and rounds < _ROUNDS:
             rounds += 1
             if position >= self._knowledge.end:
-                await self._log.advance()
+                await self._extent.advance()
             reading = await self._reader.read(selection, position, messages, budget)
             # Nothing was waited for since the reader returned.
-            end = self._log.end
+            end = self._extent.end
             reached = max(reading.position, self._knowledge.end) if reading.at_end else reading.position
             position = min(reached, end)
             runs = [run.before(end) for run in reading.runs if run.position < end]
             if runs:
                 return Reading(runs, position, at_end=position >= end)
-        return Reading([], position, at_end=position >= self._log.end)
+        return Reading([], position, at_end=position >= self._extent.end)

@@ -239,4 +239,12 @@ UPLINK: Final = (
         ("tests/unit/uplink/test_reader.py",),
         "what only the platform gets comes to subscribers that read the log",
     ),
+    Mutation(
+        "uplink.repeated-elsewhere",
+        "iot_mqtt/broker/connections/handlers/publish.py",
+        "elsewhere=elsewhere)",
+        "elsewhere=False)",
+        ("tests/unit/uplink/test_holding.py",),
+        "with ack: kafka, a repeated message is acknowledged that another node has recorded and not sent up",
+    ),
 )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from iot_mqtt.broker.settings import MqttSettings
+from iot_mqtt.broker.uplink import Others
 from iot_mqtt.broker.uplink.holding import Held, HeldAnswer
 from iot_mqtt.codec import Ack, Packet, PacketType, Pingreq, Pingresp, Suback
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.grid.log import LogSettings
+from iot_mqtt.ports.uplink import Place
 from iot_mqtt.values import ProtocolVersion
 from tests.unit.broker.harness import subscribe
 from tests.unit.uplink.sinkkit import MemorySink, UplinkedNode
@@ -69,6 +71,38 @@ def test_qos_2_ends_as_ever() -> None:
     assert ids(writer.acks(PacketType.PUBREC)) == [1]
     writer.ack(PacketType.PUBREL, 1)
     assert ids(writer.acks(PacketType.PUBCOMP)) == [1]
+
+
+def test_what_another_node_may_have_recorded_is_waited_for() -> None:
+    """A session that was there has ids of QoS 2; which of them are up, that node's kept place says."""
+    it = waiting_node()
+    writer = it.node.connect("writer", clean=False, expiry=100)
+    writer.publish("up/x", b"1", qos=2)
+    settle(it)
+    it.restart()
+    places = {7: Place("7.a", 100, recorded=5, taken=3)}
+
+    async def look() -> dict[int, Place]:
+        return places
+
+    holding = it.uplink.holding
+    assert holding is not None
+    holding.others = Others(look, it.node.clock, holding.moved)
+    writer = it.node.connect("writer", clean=False, expiry=100)
+    writer.acks(PacketType.PUBREC)
+    writer._packet_id = 0
+    assert writer.publish("up/x", b"1", qos=2, dup=True) == []
+    writer.publish("up/x", b"2", qos=2)
+    it.node.advance(5)
+    settle(it)
+    assert writer.acks(PacketType.PUBREC) == []
+    places[7] = Place("7.a", 110, recorded=9, taken=5)
+    it.node.advance(2)
+    assert ids(writer.acks(PacketType.PUBREC)) == [1, 2]
+    # One that began here needs nobody else.
+    places[7] = Place("7.a", 110, recorded=9, taken=7)
+    writer._packet_id = 1
+    assert ids(writer.publish("up/x", b"2", qos=2, dup=True)) == [2]
 
 
 def test_only_acknowledgements_of_the_same_kind_keep_in_line() -> None:
@@ -239,7 +273,7 @@ def test_an_answer_is_due_when_what_is_before_its_position_is_safe() -> None:
     held = Held()
     for position, ticket in ((10, 9), (12, 3)):
         held.add(HeldAnswer(position, ticket, PacketType.PUBACK, [position], ReasonCode.SUCCESS))
-    assert held.due(9) == []
+    assert held.due(9, 0) == []
     assert (held.first, held.count) == (10, 2)
-    assert [(answer.ids, answer.ticket) for answer in held.due(12)] == [([10, 12], 9)]
+    assert [(answer.ids, answer.ticket) for answer in held.due(12, 0)] == [([10, 12], 9)]
     assert held.count == 0

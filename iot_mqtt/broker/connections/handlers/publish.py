@@ -176,8 +176,9 @@ class PublishHandler:
             if position in fresh:
                 self._begin_exchange(connection, session, publication.part(position, position + 1))
             else:
-                awaited = self._publishing.awaited(publication)
-                self._answers.repeat(connection, publication.run.ids[position], awaited)
+                packet_id, awaited = publication.run.ids[position], self._publishing.awaited(publication)
+                elsewhere = awaited is not None and session.inbound.is_inherited(packet_id)
+                self._answers.repeat(connection, packet_id, awaited or 0, elsewhere=elsewhere)
 
     def _begin_exchange(self, connection: Connection, session: Session, publication: Publication) -> None:
         """Publish messages whose ids are remembered from now on, but for those whose messages nobody could take."""

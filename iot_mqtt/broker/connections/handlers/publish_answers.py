@@ -24,6 +24,10 @@ class Holds(Protocol):
         """Keep one for later, if that is what it has to wait for."""
         ...
 
+    def ask_others(self) -> int:
+        """What an answer waits for that another node may have recorded (``HeldAnswer.look``)."""
+        ...
+
 
 def _why(connection: Connection, topic: bytes) -> str:
     """What a client can do about it that is not allowed to publish; empty: nothing."""
@@ -91,9 +95,12 @@ class PublishAnswers:
         if ids:
             self.acknowledge(connection, PacketType.PUBACK, ids, together)
 
-    def repeat(self, connection: Connection, packet_id: int, position: int) -> None:
-        """PUBREC once more. The first may still be waiting for its commit; the repeated one must not overtake it."""
-        self._answer(connection, PacketType.PUBREC, [packet_id], self._store.latest, position)
+    def repeat(self, connection: Connection, packet_id: int, position: int, *, elsewhere: bool) -> None:
+        """PUBREC once more. The first may still be waiting for its commit; the repeated one must not overtake it.
+        ``elsewhere``: another node may have recorded it for the uplink.
+        """
+        look = self.holding.ask_others() if elsewhere and self.holding is not None else 0
+        self._answer(connection, PacketType.PUBREC, [packet_id], self._store.latest, position, look=look)
 
     def remember(self, connection: Connection, session: Session, ids: list[int], outcome: Outcome) -> None:
         """Keep the ids of QoS 2 messages until they are released; those that nobody could take are free again."""
@@ -141,9 +148,11 @@ class PublishAnswers:
         ticket: int,
         position: int,
         reason: ReasonCode = ReasonCode.SUCCESS,
+        look: int = 0,
     ) -> None:
-        """Acknowledge once ``ticket`` is committed, and what is before ``position`` safe in the uplink's sink, in order
-        behind earlier answers.
+        """Acknowledge once ``ticket`` is committed, what is before ``position`` safe in the uplink's sink and this look
+        at those of other nodes over, in order behind earlier answers.
         """
-        if self.holding is None or not self.holding.hold(connection, HeldAnswer(position, ticket, type, ids, reason)):
+        holding = self.holding
+        if holding is None or not holding.hold(connection, HeldAnswer(position, ticket, type, ids, reason, look)):
             connection.answer(type, ids, ticket, reason)
