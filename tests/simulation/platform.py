@@ -183,8 +183,11 @@ class PlatformSink:
         platform = self._platform
         while self._coming and platform.rng.random() < CAME:
             batch = self._coming.popleft()
-            platform.take(batch.records[: platform.rng.randint(1, len(batch.records))])
+            came = platform.rng.randint(1, len(batch.records))
+            platform.take(batch.records[:came])
             self._unanswered.append(batch)
+            if came < len(batch.records):
+                break
         self._number += 1
         self._up = False
         self._clock.arrive(partial(self._forget, "the connection is broken"))
