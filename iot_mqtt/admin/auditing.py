@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from iot_mqtt.admin.audit import AuditLog, Record
 from iot_mqtt.admin.callers import Caller
+from iot_mqtt.ports.json_reader import read_json
 from iot_mqtt.secrecy import MASK, masked
 
 #: Characters of a body.
@@ -68,9 +69,9 @@ def shown(body: bytes) -> str:
     if not body:
         return ""
     try:
-        value = json.loads(body)
+        value = read_json(body)
     except ValueError:
-        return f"{len(body)} bytes that are no JSON"
+        return f"{len(body)} bytes that are no JSON, or too deep"
     return json.dumps(_without(masked("", value)), ensure_ascii=False)[:_BODY]
 
 

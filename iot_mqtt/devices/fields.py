@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Mapping
 from typing import Self, TypeVar
+
+from iot_mqtt.ports.json_reader import read_json
 
 Value = TypeVar("Value")
 
@@ -89,9 +90,9 @@ class Fields:
 def read_object(data: bytes) -> Mapping[str, object]:
     """A JSON object. ``ValueError``: it is none."""
     try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("the body is not JSON") from error
+        value = read_json(data)
+    except ValueError as error:
+        raise ValueError(f"the body {error}") from error
     if not isinstance(value, dict):
         raise ValueError("the body must be a JSON object")  # noqa: TRY004 - whoever sent it has no types
     return value

@@ -26,6 +26,7 @@ from iot_mqtt.devices.settings import DevicesSettings
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.ports.access import generation_of, user_of
 from iot_mqtt.ports.devices import DeviceStore, StoredShadow, UnreadableShadow, owner_of
+from iot_mqtt.ports.json_reader import read_json
 from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
@@ -309,7 +310,7 @@ def _size(values: Mapping[str, Any]) -> int:
 
 def _read(payload: bytes) -> dict[str, Any] | None:
     try:
-        body = json.loads(payload)
-    except (ValueError, RecursionError):
+        body = read_json(payload)
+    except ValueError:
         return None
     return body if isinstance(body, dict) else None

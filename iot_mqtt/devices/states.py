@@ -6,7 +6,6 @@ for an MQTT device; of a device behind a gateway only its link does.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -18,6 +17,7 @@ from iot_mqtt.devices.book import Book, Tracked
 from iot_mqtt.devices.link.services import Verdict
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.devices import State, StoredCommand
+from iot_mqtt.ports.json_reader import read_json
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.publication import Publication
@@ -169,8 +169,8 @@ def _read_reply(payload: bytes) -> tuple[bool, str, Mapping[str, Any] | None] | 
     if not payload:
         return True, "", None
     try:
-        reply = json.loads(payload)
-    except (ValueError, RecursionError):
+        reply = read_json(payload)
+    except ValueError:
         return None
     if not isinstance(reply, dict):
         return None

@@ -24,6 +24,7 @@ from iot_mqtt.grid.records.base import VERSION, Unreadable, check_version
 from iot_mqtt.grid.records.keys import client_prefix
 from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice, StoredShadow, UnreadableShadow, owner_of
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
+from iot_mqtt.ports.json_reader import STORED_DEPTH, is_deep
 
 log = logging.getLogger(__name__)
 
@@ -244,8 +245,10 @@ def _written(record: Mapping[str, Any]) -> bytes:
 def _object(value: bytes) -> dict[str, Any]:
     try:
         record = json.loads(_behind_version(value))
-    except ValueError as error:
-        raise Unreadable("a record that is no JSON") from error
+    except (ValueError, RecursionError) as error:
+        raise Unreadable("a record that is no JSON, or too deep") from error
+    if is_deep(value, record, STORED_DEPTH):
+        raise Unreadable(f"a record of more than {STORED_DEPTH} levels of objects and lists")
     if not isinstance(record, dict):
         raise Unreadable("a record that is no JSON object")
     return record

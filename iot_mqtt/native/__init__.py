@@ -3,8 +3,8 @@
 ``HAVE_NATIVE`` says whether the compiled modules are there, ``USE_NATIVE`` whether they are what this package
 exports. The environment decides: ``IOT_MQTT_NATIVE=auto`` (the default) takes them if they are there, ``off``
 never, and ``require`` refuses to start without them. Imported only by ``codec`` and, for ``lines``, by ``uplink``, for
-``object_line`` by ``plugins``, for ``PacketRing`` by ``broker``, and for ``serve``, ``write_at``, ``message_record``
-and ``RowWriter`` by ``grid``.
+``object_line`` by ``plugins``, for ``PacketRing`` by ``broker``, for ``decode`` and ``is_deep`` by ``ports``, and for
+``serve``, ``write_at``, ``message_record`` and ``RowWriter`` by ``grid``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ __all__ = [
     "RowWriter",
     "Scanner",
     "acks",
+    "decode",
     "decoded",
     "image_of",
+    "is_deep",
     "lines",
     "locate",
     "message_record",
@@ -48,7 +50,7 @@ __all__ = [
     "write_at",
 ]
 
-from iot_mqtt.native._pure_lines import NOT_JSON, decoded
+from iot_mqtt.native._pure_lines import NOT_JSON, decode, decoded, is_deep
 from iot_mqtt.native._pure_packets import image_of
 from iot_mqtt.native._pure_scan import FIVE, FROM_CLIENT, IN_ORDER, NAMES
 from iot_mqtt.native._pure_syncing import NUMBER

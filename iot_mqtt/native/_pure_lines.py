@@ -30,7 +30,8 @@ def _integer(digits: str) -> int:
 
 
 NOT_JSON = object()
-_decode = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer).decode
+#: ``ValueError`` or ``RecursionError`` for what is none, or too deep for Python.
+decode = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer).decode
 
 
 def lines(wire: bytes, count: int, prefix: int, first: int, head: bytes, middle: bytes) -> list[bytes]:
@@ -58,15 +59,16 @@ def object_line(text: bytes) -> bytes | None:
 def decoded(payload: bytes, depth: int = MAX_DEPTH) -> object:
     """The JSON value of a payload, or ``NOT_JSON``."""
     try:
-        value: object = _decode(payload.decode())
+        value: object = decode(payload.decode())
     except (ValueError, RecursionError):
         return NOT_JSON
-    if payload.count(b"[") + payload.count(b"{") > depth and _is_deep(value, depth):
-        return NOT_JSON
-    return value
+    return NOT_JSON if is_deep(payload, value, depth) else value
 
 
-def _is_deep(value: object, depth: int) -> bool:
+def is_deep(text: bytes, value: object, depth: int) -> bool:
+    """Whether the value of a text has more than so many levels. Few brackets are soon counted."""
+    if text.count(b"[") + text.count(b"{") <= depth:
+        return False
     level = [value]
     for _ in range(depth):
         inner: list[object] = []

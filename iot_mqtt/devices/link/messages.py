@@ -18,6 +18,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from iot_mqtt.ports.json_reader import read_json
 from iot_mqtt.sdk import Readings
 from iot_mqtt.values import CodecId
 
@@ -112,7 +113,7 @@ def command_values(body: bytes) -> Mapping[str, object]:
     if body[:1] != b"{":
         return {}
     try:
-        found = json.loads(body)
+        found = read_json(body)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -15,7 +15,7 @@ from iot_mqtt.admin import audit, audit_everywhere
 from iot_mqtt.admin.access_resources import AuditResources
 from iot_mqtt.admin.audit import ANYTHING, AuditLog, Wanted
 from iot_mqtt.admin.audit_everywhere import AuditEverywhere
-from iot_mqtt.admin.auditing import Auditor
+from iot_mqtt.admin.auditing import Auditor, shown
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.broker.facade import MemberInfo
 from tests.unit.admin.adminkit import TOKEN, FakeView, make_browser
@@ -180,3 +180,10 @@ def test_ctl_shows_all_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) 
     cluster.questions[1].instead = {}
     assert [line.split()[1] for line in ctl.lines("audit", "list", "--contains", "of-2")] == ["NODE", "n2"]
     assert browser.request("GET", "/api/v1/audit?after=n1", headers={"Authorization": f"Bearer {TOKEN}"}).status == 400
+
+
+@pytest.mark.parametrize("depth", [65, 300, 600, 960, 3000])
+def test_a_body_that_is_too_deep_is_named_by_its_size(depth: int) -> None:
+    """A change is written down whatever was sent with it."""
+    body = b'{"a":' + b"[" * depth + b"]" * depth + b"}"
+    assert shown(body) == f"{len(body)} bytes that are no JSON, or too deep"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from iot_mqtt.admin.device_shapes import device_schemas
@@ -75,6 +77,7 @@ def pages(browser: Browser, path: str, limit: int) -> list[dict[str, object]]:
         ({"target": "d1", "id": "a b"}, "a command id has"),
         ({"target": "d1", "colour": 1}, "unknown field colour"),
         ({"target": "/"}, "is no target"),
+        ({"target": "d1", "body": json.loads("[" * 64 + "]" * 64)}, "the body is nested more than 64 levels deep"),
     ],
 )
 def test_what_is_wrong_is_said(browser: Browser, order: dict[str, object], detail: str) -> None:

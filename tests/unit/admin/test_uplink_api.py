@@ -64,7 +64,7 @@ def test_rules_are_tried() -> None:
         (b'{"messages": 0}', "messages must be a number from 1 to 50000"),
         (b'{"messages": 50001}', "messages must be a number"),
         (b'{"minutes": 0}', "minutes must be a number above 0"),
-        (b'{"minutes": NaN}', "minutes must be a number above 0"),
+        (b'{"minutes": NaN}', "the body is not JSON"),
         (b'{"minutes": true}', "minutes must be a number above 0"),
         (b'{"hours": 1}', "unknown field hours"),
         (b"[]", "must be a JSON object"),

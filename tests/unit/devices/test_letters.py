@@ -85,7 +85,8 @@ def test_positions_move_only_over_what_is_settled_without_a_gap() -> None:
     [
         (b"", "the body is not JSON"),
         (b"\xff", "the body is not JSON"),
-        (b"[" * 100_000, "the body is not JSON"),
+        (b"[" * 100_000, "the body is nested more than 64 levels deep"),
+        ({"target": "d1", "body": json.loads("[" * 64 + "]" * 64)}, "the body is nested more than 64 levels deep"),
         (b"[]", "the body must be a JSON object"),
         ({}, "target is missing"),
         ({"target": 7}, "target must be text"),

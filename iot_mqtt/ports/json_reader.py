@@ -1,0 +1,38 @@
+"""JSON that comes from outside and is kept or passed on: of devices and clients, of the API, of Kafka.
+
+Python's decoder reads what its encoder cannot write any more a few calls further down the stack. So what comes in has a
+bound that is far from Python's, and all that was let in can be written anywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from iot_mqtt.native import decode, is_deep
+
+#: Objects and lists within one another.
+MAX_DEPTH: Final = 64
+#: The same in what is kept: more than was ever let in on purpose, and still far from Python's limit.
+STORED_DEPTH: Final = 256
+
+_MARK: Final = b"\xef\xbb\xbf"
+
+
+__all__ = ["MAX_DEPTH", "STORED_DEPTH", "is_deep", "read_json"]
+
+
+def read_json(text: bytes, depth: int = MAX_DEPTH) -> Any:
+    """``ValueError`` says what is wrong with it, as the end of a sentence."""
+    try:
+        value = decode(text.removeprefix(_MARK).decode())
+    except RecursionError as error:
+        raise ValueError(_too_deep(depth)) from error
+    except ValueError as error:
+        raise ValueError("is not JSON") from error
+    if is_deep(text, value, depth):
+        raise ValueError(_too_deep(depth))
+    return value
+
+
+def _too_deep(depth: int) -> str:
+    return f"is nested more than {depth} levels deep"
