@@ -136,8 +136,8 @@ class Book:
 
     def write(self, record: StoredCommand, body: bytes | None = None) -> int:
         """Stage a record as it is, and tell it after the commit; the ticket of that."""
-        self.counts[record.state] = self.counts.get(record.state, 0) + 1
         ticket = self._changes.command(record, body)
+        self.counts[record.state] = self.counts.get(record.state, 0) + 1
         self._changes.after(ticket, partial(self.tell, record))
         return ticket
 
@@ -175,7 +175,7 @@ class Book:
         as such until it is told.
         """
         before = tracked.record
-        record = tracked.record = replace(
+        record = replace(
             before,
             state=state,
             detail=detail,
@@ -185,6 +185,7 @@ class Book:
             untold=untold,
         )
         ticket = self.write(record)
+        tracked.record = record
         if state.final and not before.state.final:
             self.waiting -= 1
             self._over(tracked)

@@ -1,7 +1,8 @@
 """What has changed of devices and commands in this turn, and what is to happen once that is committed.
 
 A ``ports.store.CommitParticipant``: records go into the batch that also has the messages which they belong to. A record
-that changes several times before its batch leaves is written once.
+that changes several times before its batch leaves is written once. It is encoded when it is staged: one that cannot be
+is the trouble of whoever has it, and not of all whose changes are in the same batch.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import done, drive
 from iot_mqtt.ports.devices import DeviceStore, StoredCommand, StoredDevice, StoredShadow
+from iot_mqtt.ports.grid import WriteBatch
 from iot_mqtt.ports.store import CommitOrder, Store
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.turn import Turn
-    from iot_mqtt.ports.grid import WriteBatch
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +43,12 @@ class Changes:
         self._turn = turn
         self._commits = commits
         self._store = store
-        #: By owner and id; None: it is removed. A record is of a target, so that it can be removed.
-        self._commands: dict[tuple[str, str], StoredCommand | None] = {}
-        self._bodies: list[tuple[str, str, bytes]] = []
-        self._devices: dict[tuple[str, str], StoredDevice | None] = {}
+        #: What each record wants of the grid; by target and id.
+        self._commands: dict[tuple[str, str], WriteBatch] = {}
+        self._bodies = WriteBatch()
+        self._devices: dict[tuple[str, str], WriteBatch] = {}
         self._sequences: dict[str, tuple[int, int]] = {}
-        self._reported: dict[str, StoredShadow] = {}
+        self._reported: dict[str, WriteBatch] = {}
         #: What waits for a commit, in the order of the tickets.
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
 
@@ -57,9 +58,11 @@ class Changes:
 
     def command(self, command: StoredCommand, body: bytes | None = None) -> int:
         """A command is new or has changed; the ticket of its commit."""
-        self._commands[command.target, command.id] = command
+        record = WriteBatch()
+        self._store.put_command(record, command)
         if body is not None:
-            self._bodies.append((command.target, command.id, body))
+            self._store.put_body(self._bodies, command.target, command.id, body)
+        self._commands[command.target, command.id] = record
         return self._turn.reserve()
 
     def swap_after(self, before: StoredCommand, after: StoredCommand) -> None:
@@ -69,17 +72,21 @@ class Changes:
 
     def forget_command(self, command: StoredCommand) -> None:
         """It has been kept long enough."""
-        self._commands[command.target, command.id] = None
+        record = self._commands[command.target, command.id] = WriteBatch()
+        self._store.remove_command(record, command.target, command.id)
         self._turn.reserve()
 
     def device(self, device: StoredDevice) -> None:
         """A gateway or a device is new or has changed."""
-        self._devices[device.gateway, device.device] = device
+        record = WriteBatch()
+        self._store.put_device(record, device)
+        self._devices[device.gateway, device.device] = record
         self._turn.reserve()
 
     def forget_device(self, gateway: str, device: str) -> None:
         """There are too many."""
-        self._devices[gateway, device] = None
+        record = self._devices[gateway, device] = WriteBatch()
+        self._store.remove_device(record, gateway, device)
         self._turn.reserve()
 
     def sequence(self, gateway: str, epoch: int, sequence: int) -> None:
@@ -89,7 +96,9 @@ class Changes:
 
     def reported(self, target: str, shadow: StoredShadow) -> None:
         """A device reported something."""
-        self._reported[target] = shadow
+        record = WriteBatch()
+        self._store.put_reported(record, target, shadow)
+        self._reported[target] = record
         self._turn.reserve()
 
     def after(self, ticket: int, call: Callable[[], None]) -> None:
@@ -116,28 +125,15 @@ class Changes:
 
     def contribute(self, batch: WriteBatch, ticket: int) -> None:
         """Behind the log's pages: where a batch is not atomic, no sequence is safe whose readings are not."""
-        store = self._store
-        bodies, self._bodies = self._bodies, []
-        for target, command_id, body in bodies:
-            store.put_body(batch, target, command_id, body)
+        bodies, self._bodies = self._bodies, WriteBatch()
         commands, self._commands = self._commands, {}
-        for (target, command_id), command in commands.items():
-            if command is None:
-                store.remove_command(batch, target, command_id)
-            else:
-                store.put_command(batch, command)
         devices, self._devices = self._devices, {}
-        for (gateway, name), device in devices.items():
-            if device is None:
-                store.remove_device(batch, gateway, name)
-            else:
-                store.put_device(batch, device)
         reported, self._reported = self._reported, {}
-        for target, shadow in reported.items():
-            store.put_reported(batch, target, shadow)
+        for record in (bodies, *commands.values(), *devices.values(), *reported.values()):
+            batch.operations += record.operations
         sequences, self._sequences = self._sequences, {}
         for gateway, (epoch, sequence) in sequences.items():
-            store.put_sequence(batch, gateway, epoch, sequence)
+            self._store.put_sequence(batch, gateway, epoch, sequence)
 
     def committed(self, ticket: int) -> None:
         """What waited goes on, but not in the middle of the commit's own end."""

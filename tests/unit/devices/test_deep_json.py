@@ -58,6 +58,24 @@ def test_a_record_that_is_too_deep_keeps_no_node_from_starting(depth: int) -> No
     assert run(node.grid.get(CacheName.COMMANDS, key)) is not None
 
 
+def test_what_cannot_be_encoded_is_not_staged() -> None:
+    """Whoever stages it is told; the commit of all others is made."""
+    node = DeviceNode()
+    node.device()
+    sender = node.connect("s")
+    order(sender, "d1", reply="yes")
+    value: object = 1
+    for _ in range(2000):
+        value = [value]
+    with pytest.raises(RecursionError):
+        node.accompanied.states.answered("c1", True, values={"a": value})
+    order(sender, "d1", id="c2")
+    assert (node.state("c1"), node.state("c2")) == ("sent", "sent")
+    node.accompanied.states.answered("c1", True)
+    node.turn()
+    assert node.state("c1") == "acked"
+
+
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_a_deep_shadow_is_not_understood(depth: int, caplog: pytest.LogCaptureFixture) -> None:
     """Neither half; shadows of others are written."""
