@@ -23,7 +23,7 @@ from iot_mqtt.codec import Properties
 from iot_mqtt.codec.properties import passed_on
 from iot_mqtt.devices.changes import Changes
 from iot_mqtt.devices.settings import DevicesSettings
-from iot_mqtt.errors import MqttError, ReasonCode, Refused
+from iot_mqtt.errors import MqttError, ReasonCode, Refused, Unavailable
 from iot_mqtt.ports.access import generation_of, user_of
 from iot_mqtt.ports.devices import DeviceStore, StoredShadow, UnreadableShadow, owner_of
 from iot_mqtt.ports.json_reader import read_json
@@ -143,13 +143,17 @@ class Shadows:
 
     async def _write(self, targets: list[str]) -> None:
         for target in targets:
+            found = self._pending.get(target)
             try:
                 await self._write_one(target)
-            except UnreadableShadow as error:
-                # Those of others are not held up by it.
-                found = self._pending.pop(target, None)
+            except Exception as error:
+                if isinstance(error, Unavailable) and not isinstance(error, UnreadableShadow):
+                    raise
+                # Those of others are not held up by it, whatever it is. More may have been reported meanwhile.
+                if self._pending.get(target) is found:
+                    self._pending.pop(target, None)
                 self.refused += 0 if found is None else len(found[0])
-                log.error("what a device reports is not kept: %s", error, extra={"target": target})
+                log.error("what a device reports is not kept: %r", error, extra={"target": target})
 
     async def _write_one(self, target: str) -> None:
         before = self._reported.get(target)
@@ -164,8 +168,8 @@ class Shadows:
             return
         after = self._merged(before, *found)
         if after is not before:
-            self._reported.put(target, after)
             self._changes.reported(target, after)
+            self._reported.put(target, after)
             desired = await self._store.desired(target)
             if desired.values or target in self._deltas:
                 self._compare(target, after, desired)

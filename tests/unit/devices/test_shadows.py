@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -200,3 +201,52 @@ def test_what_another_node_has_written_meanwhile_is_read_again() -> None:
         (8, {"p": 2, "t": 3}),
         (2, {"t": 3}),
     ]
+
+
+def test_a_target_that_goes_wrong_holds_up_nobody(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was reported of it is dropped, logged once and counted; what comes later is kept again."""
+    node = DeviceNode()
+    shadows, put = node.accompanied.shadows, node.kept.put_reported
+
+    def fail(batch: WriteBatch, target: str, shadow: StoredShadow) -> None:
+        if target == "gw/bad":
+            raise RecursionError("it is too deep")
+        put(batch, target, shadow)
+
+    node.pass_time(5)
+    with monkeypatch.context() as patched:
+        patched.setattr(node.kept, "put_reported", fail)
+        for number, target in enumerate(("gw/a", "gw/bad", "gw/c")):
+            shadows.report(target, {"t": number, "p": 1}, 1000)
+        for _ in range(3):
+            node.pass_time(1)
+    assert [shadow(node, target)[0].values for target in ("gw/a", "gw/bad", "gw/c")] == [
+        {"t": 0, "p": 1},
+        {},
+        {"t": 2, "p": 1},
+    ]
+    assert shadows.refused == 2
+    (logged,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    assert "too deep" in logged.getMessage()
+    shadows.report("gw/bad", {"t": 9}, 2000)
+    node.pass_time(1)
+    assert shadow(node, "gw/bad")[0].values == {"t": 9}
+
+
+def test_a_store_that_does_not_answer_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was reported waits for it."""
+    node = DeviceNode()
+    shadows = node.accompanied.shadows
+
+    async def away(target: str) -> StoredShadow:
+        raise Unavailable("the grid is away")
+
+    node.pass_time(5)
+    shadows.report("gw/a", {"t": 1}, 1000)
+    with monkeypatch.context() as patched:
+        patched.setattr(node.kept, "reported", away)
+        node.pass_time(2)
+    node.pass_time(2)
+    assert (shadow(node, "gw/a")[0].values, shadows.refused) == ({"t": 1}, 0)
