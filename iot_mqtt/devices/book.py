@@ -18,6 +18,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from iot_mqtt.devices.changes import Changes
+from iot_mqtt.devices.replies import Replies, within, without_reply
 from iot_mqtt.devices.settings import DevicesSettings
 from iot_mqtt.devices.telling import Telling
 from iot_mqtt.errors import Refused
@@ -64,6 +65,7 @@ class Book:
         self._due: list[tuple[float, str]] = []
         #: (since, id) of those that are over, oldest first.
         self._finished: deque[tuple[float, str]] = deque()
+        self._replies = Replies()
         self.waiting = 0
         #: By state, since the start.
         self.counts: dict[str, int] = {}
@@ -189,9 +191,16 @@ class Book:
         if state.final and not before.state.final:
             self.waiting -= 1
             self._over(tracked)
+        elif state.final:
+            self._keep_reply(record)
         elif due and not state.final:
             self._schedule(tracked)
         return ticket
+
+    def answer(self, tracked: Tracked, state: State, detail: str, values: Mapping[str, Any] | None) -> None:
+        """The device says what became of it; what it says beyond that is bounded."""
+        detail, values = within(detail, values, self._settings.max_reply_bytes)
+        self.change(tracked, state, detail, values)
 
     def fail(self, tracked: Tracked, why: str) -> None:
         """It will not be done."""
@@ -268,10 +277,21 @@ class Book:
 
     def _over(self, tracked: Tracked) -> None:
         self._finished.append((tracked.record.changed_at, tracked.record.id))
+        self._keep_reply(tracked.record)
+
+    def _keep_reply(self, record: StoredCommand) -> None:
+        """The oldest replies of all make room for it."""
+        self._replies.put(record)
+        for command_id in self._replies.too_many():
+            tracked = self._by_id[command_id]
+            rest = without_reply(tracked.record)
+            self._changes.command(rest)
+            tracked.record = rest
 
     def _forget(self, record: StoredCommand) -> None:
         """Out of the memory."""
         self._by_id.pop(record.id, None)
+        self._replies.forget(record.id)
         owned = self._owners.get(record.owner)
         if owned is not None:
             owned.pop(record.id, None)

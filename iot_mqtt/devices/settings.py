@@ -16,6 +16,8 @@ class DevicesSettings:
     #: Commands that are over, and how long they can still be asked for.
     max_finished_commands: int = 50_000
     keep_commands: float = 24 * 3600.0
+    #: What a device replies, as JSON; of more there is the beginning.
+    max_reply_bytes: int = 16_384
     #: A command without a deadline is given up after this time.
     longest_command: float = 7 * 24 * 3600.0
     #: A command without a deadline that was sent, and whose connection is gone, is uncertain after this time.

@@ -78,7 +78,7 @@ class States:
         """
         tracked = self._book.get(command_id)
         if tracked is not None and tracked.record.state in (State.QUEUED, State.SENT, State.UNCERTAIN):
-            self._book.change(tracked, State.ACKED if ok else State.FAILED, detail, values)
+            self._book.answer(tracked, State.ACKED if ok else State.FAILED, detail, values)
 
     def failed(self, command_id: str, reason: str) -> None:
         """The gateway cannot be told such a thing: nothing was written."""
