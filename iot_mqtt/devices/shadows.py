@@ -43,6 +43,8 @@ SHADOW = SPECIAL[2]
 WRITTEN_AT_ONCE = 500
 #: What is reported is remembered of so many devices; of others it is read again.
 REMEMBERED = 50_000
+#: Milliseconds that a device's clock may be ahead. A time behind that would keep the true ones out.
+TOLERANCE = 5 * 60 * 1000
 
 Delta = dict[str, Any]
 
@@ -108,7 +110,11 @@ class Shadows:
     # Reporting.
 
     def report(self, target: str, values: Mapping[str, Any], at: int, owner: str | None = None) -> None:
-        """A device says how it is; ``at`` in milliseconds since 1970. An older value does not replace a newer one."""
+        """A device says how it is; ``at`` in milliseconds since 1970. An older value does not replace a newer one, and
+        a time that is far ahead counts as now.
+        """
+        now = self._now()
+        at = at if at <= now + TOLERANCE else now
         found = self._pending.get(target)
         if found is None:
             if owner is None:
@@ -184,8 +190,11 @@ class Shadows:
     ) -> StoredShadow:
         owner = before.owner if owner is None else owner
         values, times = dict(before.values), dict(before.times)
+        latest = self._now() + TOLERANCE
         for tag, (value, at) in pending.items():
-            if times.get(tag, 0) <= at:
+            known = times.get(tag, 0)
+            # One from before times were looked at is not believed either.
+            if known <= at or known > latest:
                 values[tag], times[tag] = value, at
         if values == before.values and times == before.times and owner == before.owner:
             return before
@@ -193,6 +202,9 @@ class Shadows:
             self.refused += len(pending)
             return before
         return StoredShadow(before.version + 1, values, times, owner)
+
+    def _now(self) -> int:
+        return round(self._clock.wall() * 1000)
 
     def forget(self, client_id: str) -> None:
         """Its devices report elsewhere from now on."""
@@ -227,7 +239,7 @@ class Shadows:
             merged = {tag: value for tag, value in {**before.values, **values}.items() if value is not None}
             if _size(merged) > self._settings.max_shadow_bytes:
                 raise Refused(f"a shadow has at most {self._settings.max_shadow_bytes} bytes")
-            now = round(self._clock.wall() * 1000)
+            now = self._now()
             times = {tag: now if tag in values else before.times.get(tag, now) for tag in merged}
             after = StoredShadow(before.version + 1, merged, times)
             if await self._store.swap_desired(target, after):
@@ -273,7 +285,7 @@ class Shadows:
                 self.refused += 1
                 log.warning("a shadow is not understood", extra={"client": publication.publisher, "target": target})
             elif what == "reported" and owner_of(target) == publication.publisher:
-                self.report(target, body, round(self._clock.wall() * 1000), session.owner)
+                self.report(target, body, self._now(), session.owner)
             elif what == "desired":
                 version = body.pop("version", None) if "desired" in body else None
                 values = body.get("desired", body)

@@ -10,6 +10,7 @@ import pytest
 
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.devices import DevicesSettings
+from iot_mqtt.devices.shadows import TOLERANCE
 from iot_mqtt.errors import Refused, Unavailable
 from iot_mqtt.ports.devices import StoredShadow
 from iot_mqtt.ports.grid import CacheName, WriteBatch
@@ -250,3 +251,22 @@ def test_a_store_that_does_not_answer_loses_nothing(monkeypatch: pytest.MonkeyPa
         node.pass_time(2)
     node.pass_time(2)
     assert (shadow(node, "gw/a")[0].values, shadows.refused) == ({"t": 1}, 0)
+
+
+def test_a_time_far_ahead_is_not_believed() -> None:
+    """It counts as now, and so does one that was kept before; a clock that is a little ahead may be."""
+    node = DeviceNode()
+    shadows = node.accompanied.shadows
+    node.pass_time(1000)
+    now = round(node.clock.wall() * 1000)
+    ahead = now + TOLERANCE
+    for time in (2**48 - 1, ahead + 1, ahead):
+        shadows.report("gw/d", {f"t{time}": 1}, time)
+    assert list(shadow(node, "gw/d")[0].times.values()) == [now, now, ahead]
+    old = WriteBatch()
+    node.kept.put_reported(old, "gw/frozen", StoredShadow(1, {"t": 1, "u": 1}, {"t": 2**48 - 1, "u": ahead}))
+    run(node.grid.commit(old))
+    shadows.report("gw/frozen", {"t": 2, "u": 2}, now)
+    node.pass_time(1)
+    reported, _ = shadow(node, "gw/frozen")
+    assert (reported.values, reported.times) == ({"t": 2, "u": 1}, {"t": now, "u": ahead})
