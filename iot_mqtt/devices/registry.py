@@ -56,7 +56,7 @@ class Devices:
         #: Gateways and devices that others made room for, or that there was no room for.
         self.forgotten = 0
         #: Told target, values and time.
-        self.on_values: Callable[[str, Mapping[str, Any], int], None] = _nothing
+        self.on_values: Callable[[str, Mapping[str, Any] | bytes, int], None] = _nothing
 
     def restore(self, records: list[StoredDevice]) -> None:
         """What the store has. Whoever is marked as online was so when the node ended."""
@@ -205,8 +205,8 @@ class Devices:
         seen.readings += readings
         self._dirty[key] = None
 
-    def values(self, gateway: str, device: str, values: Mapping[str, Any], at: int) -> None:
-        """How a device is; ``at`` in milliseconds since 1970."""
+    def values(self, gateway: str, device: str, values: Mapping[str, Any] | bytes, at: int) -> None:
+        """How a device is, maybe in JSON; ``at`` in milliseconds since 1970."""
         if self._settings.shadows:
             self.on_values(f"{gateway}/{device}", values, at)
 
@@ -332,5 +332,5 @@ def _read(_: None) -> None:
     """Nothing waits for it."""
 
 
-def _nothing(_target: str, _values: Mapping[str, Any], _at: int) -> None:
+def _nothing(_target: str, _values: Mapping[str, Any] | bytes, _at: int) -> None:
     """Nobody keeps it."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import OrderedDict
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,9 @@ from iot_mqtt.broker.publishing.accompanying import SPECIAL
 from iot_mqtt.codec import Properties
 from iot_mqtt.codec.properties import passed_on
 from iot_mqtt.devices.changes import Changes
+from iot_mqtt.devices.reports import Differences, Reported, Reports, Waiting
 from iot_mqtt.devices.settings import DevicesSettings
+from iot_mqtt.devices.weights import json_of
 from iot_mqtt.errors import MqttError, ReasonCode, Refused, Unavailable
 from iot_mqtt.ports.access import generation_of, user_of
 from iot_mqtt.ports.devices import DeviceStore, StoredShadow, UnreadableShadow, owner_of
@@ -41,42 +42,12 @@ log = logging.getLogger(__name__)
 SHADOW = SPECIAL[2]
 #: Shadows written in one turn.
 WRITTEN_AT_ONCE = 500
-#: What is reported is remembered of so many devices; of others it is read again.
-REMEMBERED = 50_000
+#: Seconds between two words in the log that there is no room.
+WORD_SECONDS = 60.0
 #: Milliseconds that a device's clock may be ahead. A time behind that would keep the true ones out.
 TOLERANCE = 5 * 60 * 1000
 
 Delta = dict[str, Any]
-
-
-class _Reported:
-    """What was reported last, of the ``REMEMBERED`` devices that reported last."""
-
-    def __init__(self) -> None:
-        self._shadows: OrderedDict[str, StoredShadow] = OrderedDict()
-        #: The devices of each client.
-        self._of: dict[str, set[str]] = {}
-
-    def get(self, target: str) -> StoredShadow | None:
-        return self._shadows.get(target)
-
-    def put(self, target: str, shadow: StoredShadow) -> None:
-        self._shadows[target] = shadow
-        self._shadows.move_to_end(target)
-        self._of.setdefault(owner_of(target), set()).add(target)
-        if len(self._shadows) > REMEMBERED:
-            self.forget(next(iter(self._shadows)))
-
-    def forget(self, target: str) -> None:
-        if self._shadows.pop(target, None) is not None:
-            devices = self._of[owner_of(target)]
-            devices.discard(target)
-            if not devices:
-                del self._of[owner_of(target)]
-
-    def forget_all_of(self, client_id: str) -> None:
-        for target in self._of.pop(client_id, ()):
-            del self._shadows[target]
 
 
 class Shadows:
@@ -97,38 +68,48 @@ class Shadows:
         self._clock = clock
         self._settings = settings
         self._sessions = sessions
-        self._reported = _Reported()
-        #: Reported since the last write: tag → (value, milliseconds); and by whose device.
-        self._pending: dict[str, tuple[dict[str, tuple[Any, int]], str | None]] = {}
+        self._reported = Reported()
+        #: Reported since the last write.
+        self._pending = Reports()
         self._writing = False
         self._next_write = 0.0
-        #: The last difference that was published, of those that have one.
-        self._deltas: dict[str, Delta] = {}
-        #: Values that were not kept because the shadow was full.
+        self._deltas = Differences()
+        #: Values that were not kept because there was no room for them, or that were none.
         self.refused = 0
+        #: When it is logged again that there is no room.
+        self._next_word = 0.0
 
     # Reporting.
 
-    def report(self, target: str, values: Mapping[str, Any], at: int, owner: str | None = None) -> None:
-        """A device says how it is; ``at`` in milliseconds since 1970. An older value does not replace a newer one, and
-        a time that is far ahead counts as now.
+    def report(self, target: str, values: Mapping[str, Any] | bytes, at: int, owner: str | None = None) -> None:
+        """A device says how it is, maybe in JSON; ``at`` in milliseconds since 1970. An older value does not replace a
+        newer one, and a time that is far ahead counts as now.
         """
-        now = self._now()
-        at = at if at <= now + TOLERANCE else now
-        found = self._pending.get(target)
-        if found is None:
-            if owner is None:
-                session = self._sessions.get(owner_of(target))
-                owner = None if session is None else session.owner
-            found = self._pending[target] = {}, owner
-        elif owner is not None and found[1] is not None and owner != found[1]:
-            self._refuse(target, owner, len(values))
+        try:
+            read = self._read(values) if isinstance(values, bytes) else values
+        except ValueError:
+            self.refused += 1
             return
-        pending = found[0]
-        for tag, value in values.items():
-            known = pending.get(tag)
-            if known is None or known[1] <= at:
-                pending[tag] = (value, at)
+        found = self._pending.get(target)
+        if found is None and owner is None:
+            session = self._sessions.get(owner_of(target))
+            owner = None if session is None else session.owner
+        elif found is not None and owner is not None and found.owner is not None and owner != found.owner:
+            self._refuse(target, owner, len(read))
+            return
+        now = self._now()
+        if not self._pending.put(target, read, at if at <= now + TOLERANCE else now, owner):
+            self._no_room(target, "too much is reported at once; it is not kept", len(read))
+
+    def _read(self, payload: bytes) -> dict[str, Any]:
+        """``ValueError`` says what is wrong with it."""
+        most = self._settings.max_shadow_bytes
+        if len(payload) > most:
+            raise ValueError(f"has {len(payload)} bytes, more than {most}")
+        body = read_json(payload)
+        if not isinstance(body, dict):
+            raise ValueError("is no JSON object")  # noqa: TRY004 - whoever sent it has no types
+        return body
 
     def sweep(self) -> None:
         """Write what was reported, now and then."""
@@ -136,7 +117,7 @@ class Shadows:
         if self._writing or not self._pending or now < self._next_write:
             return
         self._next_write = now + self._settings.shadow_interval
-        targets = list(self._pending)[:WRITTEN_AT_ONCE]
+        targets = self._pending.first(WRITTEN_AT_ONCE)
         self._writing = True
         drive(self._write(targets), self._written, self._not_written)
 
@@ -157,22 +138,23 @@ class Shadows:
                     raise
                 # Those of others are not held up by it, whatever it is. More may have been reported meanwhile.
                 if self._pending.get(target) is found:
-                    self._pending.pop(target, None)
-                self.refused += 0 if found is None else len(found[0])
+                    self._pending.pop(target)
+                self.refused += 0 if found is None else len(found.values)
                 log.error("what a device reports is not kept: %r", error, extra={"target": target})
 
     async def _write_one(self, target: str) -> None:
         before = self._reported.get(target)
-        owner = self._pending[target][1] if target in self._pending else None
+        waiting = self._pending.get(target)
+        owner = None if waiting is None else waiting.owner
         if before is None or _is_anothers(before, owner):
             before = await self._store.reported(target)
-        found = self._pending.pop(target, None)
+        found = self._pending.pop(target)
         if found is None:
             return
         if _is_anothers(before, owner):
-            self._refuse(target, owner, len(found[0]))
+            self._refuse(target, owner, len(found.values))
             return
-        after = self._merged(before, *found)
+        after = self._merged(before, found, found.owner)
         if after is not before:
             self._changes.reported(target, after)
             self._reported.put(target, after)
@@ -185,21 +167,28 @@ class Shadows:
         log.warning("another user's device was reported for", extra={"target": target, "user": user_of(owner or "")})
         self._tell_refused(target, "it is another user's device")
 
-    def _merged(
-        self, before: StoredShadow, pending: Mapping[str, tuple[Any, int]], owner: str | None = None
-    ) -> StoredShadow:
+    def _no_room(self, target: str, why: str, count: int) -> None:
+        """Logged now and then only: it may be so of many."""
+        self.refused += count
+        self._tell_refused(target, why)
+        now = self._clock.monotonic()
+        if now >= self._next_word:
+            self._next_word = now + WORD_SECONDS
+            log.warning("what a device reports is not kept: %s", why, extra={"target": target})
+
+    def _merged(self, before: StoredShadow, found: Waiting, owner: str | None = None) -> StoredShadow:
         owner = before.owner if owner is None else owner
         values, times = dict(before.values), dict(before.times)
         latest = self._now() + TOLERANCE
-        for tag, (value, at) in pending.items():
+        for tag, (value, at, _) in found.values.items():
             known = times.get(tag, 0)
             # One from before times were looked at is not believed either.
             if known <= at or known > latest:
                 values[tag], times[tag] = value, at
         if values == before.values and times == before.times and owner == before.owner:
             return before
-        if _size(values) > self._settings.max_shadow_bytes:
-            self.refused += len(pending)
+        if len(json_of(values)) > self._settings.max_shadow_bytes:
+            self.refused += len(found.values)
             return before
         return StoredShadow(before.version + 1, values, times, owner)
 
@@ -217,7 +206,7 @@ class Shadows:
         before = await self._store.reported(target)
         if before == StoredShadow() and target not in self._pending:
             return False
-        self._pending.pop(target, None)
+        self._pending.pop(target)
         empty = StoredShadow(before.version + 1)
         self._reported.forget(target)
         self._changes.reported(target, empty)
@@ -237,7 +226,7 @@ class Shadows:
             if version is not None and version != before.version:
                 raise Refused(f"what is desired has version {before.version}, not {version}", ReasonCode.QUOTA_EXCEEDED)
             merged = {tag: value for tag, value in {**before.values, **values}.items() if value is not None}
-            if _size(merged) > self._settings.max_shadow_bytes:
+            if len(json_of(merged)) > self._settings.max_shadow_bytes:
                 raise Refused(f"a shadow has at most {self._settings.max_shadow_bytes} bytes")
             now = self._now()
             times = {tag: now if tag in values else before.times.get(tag, now) for tag in merged}
@@ -251,12 +240,8 @@ class Shadows:
     def _compare(self, target: str, reported: StoredShadow, desired: StoredShadow) -> None:
         """Publish the difference if it is another one than before."""
         delta = difference(reported, desired)
-        if delta == self._deltas.get(target, {}):
+        if not self._deltas.is_news(target, delta):
             return
-        if delta:
-            self._deltas[target] = delta
-        else:
-            self._deltas.pop(target, None)
         body = {"version": desired.version, "delta": delta}
         payload = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         properties = passed_on(Properties(content_type="application/json"))
@@ -265,10 +250,9 @@ class Shadows:
     async def get(self, target: str) -> tuple[StoredShadow, StoredShadow]:
         """(reported, desired)"""
         reported = self._reported.get(target) or await self._store.reported(target)
-        if target in self._pending:
-            pending, owner = self._pending[target]
-            if not _is_anothers(reported, owner):
-                reported = self._merged(reported, pending)
+        waiting = self._pending.get(target)
+        if waiting is not None and not _is_anothers(reported, waiting.owner):
+            reported = self._merged(reported, waiting)
         return reported, await self._store.desired(target)
 
     # By MQTT.
@@ -279,18 +263,24 @@ class Shadows:
         session = None if connection is None else connection.session
         if not target or session is None or what not in ("reported", "desired"):
             return
+        if what == "reported" and owner_of(target) != publication.publisher:
+            return
         for message in publication.messages:
-            body = _read(message.payload)
-            if body is None:
+            try:
+                body = self._read(message.payload)
+            except ValueError as error:
                 self.refused += 1
-                log.warning("a shadow is not understood", extra={"client": publication.publisher, "target": target})
-            elif what == "reported" and owner_of(target) == publication.publisher:
+                who = {"client": publication.publisher, "target": target}
+                log.warning("a shadow is not understood: it %s", error, extra=who)
+                self._tell_refused(target, f"it {error}")
+                continue
+            if what == "reported":
                 self.report(target, body, self._now(), session.owner)
-            elif what == "desired":
-                version = body.pop("version", None) if "desired" in body else None
-                values = body.get("desired", body)
-                if isinstance(values, dict) and isinstance(version, int | None):
-                    drive(self.desire(target, values, version), done, partial(self._not_desired, target))
+                continue
+            version = body.pop("version", None) if "desired" in body else None
+            values = body.get("desired", body)
+            if isinstance(values, dict) and isinstance(version, int | None):
+                drive(self.desire(target, values, version), done, partial(self._not_desired, target))
 
     def _not_desired(self, target: str, error: BaseException) -> None:
         """Whoever set it is told where differences are told, too."""
@@ -318,15 +308,3 @@ def difference(reported: StoredShadow, desired: StoredShadow) -> Delta:
         for tag, value in desired.values.items()
         if tag not in reported.values or reported.values[tag] != value
     }
-
-
-def _size(values: Mapping[str, Any]) -> int:
-    return len(json.dumps(values, ensure_ascii=False).encode("utf-8", "replace"))
-
-
-def _read(payload: bytes) -> dict[str, Any] | None:
-    try:
-        body = read_json(payload)
-    except ValueError:
-        return None
-    return body if isinstance(body, dict) else None

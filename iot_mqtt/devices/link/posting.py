@@ -12,7 +12,6 @@ last of its frame was published, and not while the broker holds anything back: r
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,9 +27,6 @@ from iot_mqtt.topics import MIXED
 
 #: Packet ids; as many messages can be unacknowledged at most.
 _IDS: Final = 65_535
-
-#: ``json.loads`` without its questions: the values were checked where the codec returned them.
-_decode: Callable[[str], Any] = json.JSONDecoder().decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +170,7 @@ class Posting:
             ids = [(first + more) % _IDS + 1 for more in range(count)]
         self.published += count
         self._devices.seen(self._gateway, device.name, readings=count)
-        values = _decode(latest.values.decode()) if isinstance(latest.values, bytes) else latest.values
-        self._devices.values(self._gateway, device.name, values, latest.time or self._now())
+        self._devices.values(self._gateway, device.name, latest.values, latest.time or self._now())
         self._runs.append(run_of(device.topic, messages, ids))
 
     def tell_taken(self) -> None:

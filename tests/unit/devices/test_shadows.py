@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iot_mqtt.broker.driving import drive
-from iot_mqtt.devices import DevicesSettings
+from iot_mqtt.devices import DevicesSettings, reports
 from iot_mqtt.devices.shadows import TOLERANCE
 from iot_mqtt.errors import Refused, Unavailable
 from iot_mqtt.ports.devices import StoredShadow
@@ -92,8 +92,10 @@ def test_mqtt_clients_report_for_themselves_only() -> None:
     node.pass_time(1)
     reported, desired = shadow(node, "d")
     assert (reported.values, desired.values) == ({"t": 1}, {"t": 2})
-    (refused,) = other.messages()
-    assert b"version 1, not 7" in refused.payload
+    assert [json.loads(one.payload)["error"] for one in other.messages()] == [
+        "what is desired has version 1, not 7",
+        "it is no JSON object",
+    ]
 
 
 def test_a_shadow_is_bounded() -> None:
@@ -270,3 +272,86 @@ def test_a_time_far_ahead_is_not_believed() -> None:
     node.pass_time(1)
     reported, _ = shadow(node, "gw/frozen")
     assert (reported.values, reported.times) == ({"t": 2, "u": 1}, {"t": now, "u": ahead})
+
+
+def test_what_is_too_large_for_a_shadow_is_not_even_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its device is told; a gateway's reading counts."""
+    monkeypatch.setattr("iot_mqtt.devices.shadows.read_json", None)
+    node = DeviceNode(DevicesSettings(max_shadow_bytes=100))
+    device = node.connect("d")
+    device.subscribe("shadow/d/refused", qos=1)
+    for half in ("reported", "desired"):
+        device.publish(f"shadow/d/{half}", b'{"t": "' + b"x" * 100 + b'"}', qos=1)
+    assert [json.loads(one.payload)["error"] for one in device.messages()] == ["it has 109 bytes, more than 100"] * 2
+    node.accompanied.devices.values("gw", "d", b'{"t": "' + b"x" * 100 + b'"}', 1)
+    assert node.accompanied.shadows.refused == 3
+
+
+def test_readings_that_a_codec_wrote_as_json_are_reported() -> None:
+    """But for what is too deep; nothing is read where nobody keeps shadows."""
+    node = DeviceNode()
+    node.accompanied.devices.values("gw", "d", b'{"t": 20.5}', 1000)
+    node.accompanied.devices.values("gw", "deep", b'{"t": ' + b"[" * 200 + b"]" * 200 + b"}", 1000)
+    node.pass_time(1)
+    assert (shadow(node, "gw/d")[0].values, shadow(node, "gw/deep")[0].values) == ({"t": 20.5}, {})
+    assert node.accompanied.shadows.refused == 1
+    without = DeviceNode(DevicesSettings(shadows=False))
+    without.accompanied.devices.values("gw", "d", b"no JSON", 1000)
+    assert without.accompanied.shadows.refused == 0
+
+
+def test_what_waits_to_be_written_is_bounded(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """In all, and for one client. It is said and counted; a value in the place of another takes no more room."""
+    monkeypatch.setattr(reports, "MAX_WAITING", 30_000)
+    monkeypatch.setattr(reports, "MAX_WAITING_OF_ONE", 20_000)
+    node = DeviceNode()
+    client, shadows = node.connect("c"), node.accompanied.shadows
+    client.subscribe("shadow/#", qos=1)
+    node.pass_time(5)
+    for number in range(10):
+        shadows.report("gw/same", {"t": "x" * 9000}, 1000 + number)
+    assert shadows.refused == 0
+    for target in ("gw/a", "gw/b", "other/a", "third/a"):
+        shadows.report(target, {"t": "x" * 9000}, 1000)
+    node.turn()
+    assert [one.topic for one in client.messages()] == [b"shadow/gw/b/refused", b"shadow/third/a/refused"]
+    assert shadows.refused == 2
+    assert len([one for one in caplog.records if one.levelno == logging.WARNING]) == 1
+    node.pass_time(1)
+    assert [len(shadow(node, one)[0].values) for one in ("gw/same", "gw/a", "gw/b", "other/a", "third/a")] == [
+        1,
+        1,
+        0,
+        1,
+        0,
+    ]
+    shadows.report("gw/b", {"t": "x" * 9000}, 2000)
+    shadows.report("third/a", {"t": "x" * 9000}, 2000)
+    assert shadows.refused == 2
+
+
+def test_shadows_that_are_not_remembered_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered has so many bytes, however few shadows these are; a large one is as good as a small one."""
+    monkeypatch.setattr(reports, "REMEMBERED", 50_000)
+    node = DeviceNode()
+    client, shadows = node.connect("c"), node.accompanied.shadows
+    client.subscribe("shadow/+/+/delta", qos=1)
+    targets = [f"gw/{number}" for number in range(10)]
+    for tag in ("t", "u"):
+        for target in targets:
+            shadows.report(target, {tag: "x" * 20_000}, 1000)
+            node.pass_time(1)
+    assert [sorted(shadow(node, target)[0].values) for target in targets] == [["t", "u"]] * 10
+    run(shadows.desire("gw/0", {"t": 1}, None))
+    run(shadows.desire("gw/0", {"v": 1}, None))
+    node.turn()
+    assert [one["delta"] for one in deltas(client)] == [{"t": 1}, {"t": 1, "v": 1}]
+
+
+def test_what_is_remembered_has_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that came first make room, also with nobody left; what comes again counts once."""
+    monkeypatch.setattr(reports, "REMEMBERED", 5000)
+    recent: reports.Recent[int] = reports.Recent()
+    assert [recent.put(target, 1, 1000) for target in "abcabcd"] == [[]] * 6 + [["a"]]
+    assert recent.put("e", 1, 10_000) == ["b", "c", "d", "e"]
+    assert (len(recent), recent.put("f", 1, 4000)) == (0, [])

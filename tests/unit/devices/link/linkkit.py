@@ -154,8 +154,8 @@ class Notes:
     def seen(self, gateway: str, device: str, *, readings: int = 1, at: int | None = None) -> None:
         self.log.append(("seen", gateway, device, readings))
 
-    def values(self, gateway: str, device: str, values: Mapping[str, Value], at: int) -> None:
-        self.log.append(("values", device, dict(values), at))
+    def values(self, gateway: str, device: str, values: Mapping[str, Value] | bytes, at: int) -> None:
+        self.log.append(("values", device, json.loads(values) if isinstance(values, bytes) else dict(values), at))
 
     def is_fresh(self, gateway: str, sequence: int) -> bool:
         return sequence > self.highest.get(gateway, 0)
