@@ -27,7 +27,7 @@ from iot_mqtt.devices.shadows import Shadows
 from iot_mqtt.devices.states import REPLY, States
 from iot_mqtt.devices.telling import Telling
 from iot_mqtt.ports.counters import Drop
-from iot_mqtt.ports.devices import DeviceFigures, DeviceStore, StoredCommand
+from iot_mqtt.ports.devices import DeviceFigures, DeviceStore, Half, StoredCommand
 from iot_mqtt.session import Delivery, Piece
 
 if TYPE_CHECKING:
@@ -156,6 +156,7 @@ class Accompanied:
             duplicates=self.devices.duplicates,
             forgotten=self.devices.forgotten,
             bad_replies=self.states.bad_replies,
+            shadows=self.shadows.count.total(Half.REPORTED),
             shadows_refused=self.shadows.refused,
             unreadable=self._store.unreadable,
         )

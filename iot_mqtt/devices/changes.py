@@ -101,6 +101,12 @@ class Changes:
         self._reported[target] = record
         self._turn.reserve()
 
+    def forget_reported(self, target: str) -> None:
+        """Nothing was reported of it any more."""
+        record = self._reported[target] = WriteBatch()
+        self._store.remove_reported(record, target)
+        self._turn.reserve()
+
     def after(self, ticket: int, call: Callable[[], None]) -> None:
         """Call it at the end of the turn in which this is committed, or of this one if it is."""
         if self.is_safe(ticket):

@@ -34,5 +34,9 @@ class DevicesSettings:
     shadows: bool = True
     #: It is written at most this often.
     shadow_interval: float = 1.0
+    #: Targets of which something was reported, and targets of which something is desired.
+    max_shadows: int = 200_000
+    #: Of these, targets behind one client.
+    max_shadows_behind: int = 10_000
     #: Each half of a shadow, as JSON.
     max_shadow_bytes: int = 65_536

@@ -23,10 +23,11 @@ from iot_mqtt.codec.properties import passed_on
 from iot_mqtt.devices.changes import Changes
 from iot_mqtt.devices.reports import Differences, Reported, Reports, Waiting
 from iot_mqtt.devices.settings import DevicesSettings
+from iot_mqtt.devices.shadow_count import ShadowCount
 from iot_mqtt.devices.weights import json_of
 from iot_mqtt.errors import MqttError, ReasonCode, Refused, Unavailable
 from iot_mqtt.ports.access import generation_of, user_of
-from iot_mqtt.ports.devices import DeviceStore, StoredShadow, UnreadableShadow, owner_of
+from iot_mqtt.ports.devices import DeviceStore, Half, StoredShadow, UnreadableShadow, owner_of
 from iot_mqtt.ports.json_reader import read_json
 from iot_mqtt.values import Message
 
@@ -71,6 +72,7 @@ class Shadows:
         self._reported = Reported()
         #: Reported since the last write.
         self._pending = Reports()
+        self.count = ShadowCount(store, clock, settings)
         self._writing = False
         self._next_write = 0.0
         self._deltas = Differences()
@@ -113,6 +115,7 @@ class Shadows:
 
     def sweep(self) -> None:
         """Write what was reported, now and then."""
+        self.count.sweep()
         now = self._clock.monotonic()
         if self._writing or not self._pending or now < self._next_write:
             return
@@ -156,7 +159,13 @@ class Shadows:
             return
         after = self._merged(before, found, found.owner)
         if after is not before:
+            is_new = not before.version
+            if is_new and (why := self.count.full(Half.REPORTED, target)) is not None:
+                self._no_room(target, why, len(found.values))
+                return
             self._changes.reported(target, after)
+            if is_new:
+                self.count.made(Half.REPORTED, target)
             self._reported.put(target, after)
             desired = await self._store.desired(target)
             if desired.values or target in self._deltas:
@@ -200,18 +209,38 @@ class Shadows:
         self._reported.forget_all_of(client_id)
 
     async def forget_reported(self, target: str) -> bool:
-        """From now on nothing was reported of it, and another user's device may; False if so it was before. Committed
-        when this returns.
+        """From now on nothing was reported of it, and another user's device may; False if so it was before. An empty
+        desired half goes with it. Committed when this returns.
         """
-        before = await self._store.reported(target)
-        if before == StoredShadow() and target not in self._pending:
+        waited = self._pending.pop(target) is not None
+        there = await self._is_reported(target)
+        if there:
+            # Until this is committed the store has what was before.
+            nothing = StoredShadow()
+            self._reported.put(target, nothing)
+            self._changes.forget_reported(target)
+            self.count.forgot(Half.REPORTED, target)
+            await self._changes.settled()
+            if self._reported.get(target) is nothing:
+                self._reported.forget(target)
+        return await self._forget_empty(target) or there or waited
+
+    async def _is_reported(self, target: str) -> bool:
+        """Also if nobody can read it."""
+        try:
+            return (self._reported.get(target) or await self._store.reported(target)).version > 0
+        except UnreadableShadow:
+            return True
+
+    async def _forget_empty(self, target: str) -> bool:
+        """Where nothing is desired there need be no record of that."""
+        try:
+            removed = await self._store.remove_empty_desired(target)
+        except UnreadableShadow:
             return False
-        self._pending.pop(target)
-        empty = StoredShadow(before.version + 1)
-        self._reported.forget(target)
-        self._changes.reported(target, empty)
-        await self._changes.settled()
-        return True
+        if removed:
+            self.count.forgot(Half.DESIRED, target)
+        return removed
 
     # Desiring.
 
@@ -225,6 +254,9 @@ class Shadows:
             before = await self._store.desired(target)
             if version is not None and version != before.version:
                 raise Refused(f"what is desired has version {before.version}, not {version}", ReasonCode.QUOTA_EXCEEDED)
+            if not before.version and (why := self.count.full(Half.DESIRED, target)) is not None:
+                self.refused += len(values)
+                raise Refused(why, ReasonCode.QUOTA_EXCEEDED)
             merged = {tag: value for tag, value in {**before.values, **values}.items() if value is not None}
             if len(json_of(merged)) > self._settings.max_shadow_bytes:
                 raise Refused(f"a shadow has at most {self._settings.max_shadow_bytes} bytes")
@@ -232,6 +264,8 @@ class Shadows:
             times = {tag: now if tag in values else before.times.get(tag, now) for tag in merged}
             after = StoredShadow(before.version + 1, merged, times)
             if await self._store.swap_desired(target, after):
+                if not before.version:
+                    self.count.made(Half.DESIRED, target)
                 reported = self._reported.get(target) or await self._store.reported(target)
                 self._compare(target, reported, after)
                 return after

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from iot_mqtt.grid.records.base import VERSION, Unreadable, check_version
 from iot_mqtt.grid.records.keys import client_prefix
-from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice, StoredShadow, UnreadableShadow, owner_of
+from iot_mqtt.ports.devices import Half, State, StoredCommand, StoredDevice, StoredShadow, UnreadableShadow, owner_of
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
 from iot_mqtt.ports.json_reader import STORED_DEPTH, is_deep
 
@@ -105,6 +105,9 @@ class GridDeviceStore:
     def put_reported(self, batch: WriteBatch, target: str, shadow: StoredShadow) -> None:
         batch.put(CacheName.SHADOWS, b"r" + target.encode(), encode_shadow(shadow))
 
+    def remove_reported(self, batch: WriteBatch, target: str) -> None:
+        batch.remove(CacheName.SHADOWS, b"r" + target.encode())
+
     async def reported(self, target: str) -> StoredShadow:
         return await self._shadow(b"r" + target.encode())
 
@@ -118,6 +121,18 @@ class GridDeviceStore:
         if before.version != shadow.version - 1:
             return False
         return await self._grid.compare_and_set(CacheName.SHADOWS, key, present, encode_shadow(shadow))
+
+    async def remove_empty_desired(self, target: str) -> bool:
+        key = b"d" + target.encode()
+        present = await self._grid.get(CacheName.SHADOWS, key)
+        if present is None or self._decoded(key, present).values:
+            return False
+        return await self._grid.compare_and_set(CacheName.SHADOWS, key, present, None)
+
+    async def shadows_after(self, half: Half, after: str, limit: int) -> list[str]:
+        prefix = half.value.encode()
+        page = await self._grid.page(CacheName.SHADOWS, prefix, prefix + after.encode(), limit)
+        return [key[1:].decode() for key, _ in page]
 
     async def _shadow(self, key: bytes) -> StoredShadow:
         return self._decoded(key, await self._grid.get(CacheName.SHADOWS, key))

@@ -13,12 +13,13 @@ _GAUGES = (
     ("waiting", "commands_waiting", "Commands of clients at home here that are not over."),
     ("devices", "devices_known", "Gateways and devices that this node remembers."),
     ("gateways", "gateways_online", "Gateways that are connected here."),
+    ("shadows", "shadows_known", "Shadows of which something was reported, as far as they are counted."),
 )
 _COUNTERS = (
     ("duplicates", "gateway_duplicates", "Frames of gateways that had been taken before."),
     ("forgotten", "devices_forgotten", "Gateways and devices that there was no room to remember."),
     ("bad_replies", "command_replies_bad", "Replies to commands that were not understood."),
-    ("shadows_refused", "shadow_values_refused", "Reported values that were wrong or too many."),
+    ("shadows_refused", "shadow_values_refused", "Values of shadows that were wrong, or that there was no room for."),
     ("unreadable", "device_records_unreadable", "Records of devices that this version cannot read."),
 )
 

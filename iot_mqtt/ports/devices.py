@@ -18,6 +18,7 @@ from iot_mqtt.ports.grid import WriteBatch
 __all__ = [
     "DeviceFigures",
     "DeviceStore",
+    "Half",
     "State",
     "StoredCommand",
     "StoredDevice",
@@ -116,6 +117,13 @@ class StoredDevice:
         return f"{self.gateway}/{self.device}" if self.device else self.gateway
 
 
+class Half(StrEnum):
+    """Of a shadow; as its keys begin."""
+
+    REPORTED = "r"
+    DESIRED = "d"
+
+
 class UnreadableShadow(Unavailable):
     """There is one that this version cannot read: it is neither none, nor to be written over."""
 
@@ -146,6 +154,8 @@ class DeviceFigures:
     duplicates: int
     forgotten: int
     bad_replies: int
+    #: Of which something was reported, as far as they are counted.
+    shadows: int
     shadows_refused: int
     unreadable: int
 
@@ -200,10 +210,20 @@ class DeviceStore(Protocol):
 
     def put_reported(self, batch: WriteBatch, target: str, shadow: StoredShadow) -> None: ...
 
+    def remove_reported(self, batch: WriteBatch, target: str) -> None: ...
+
     async def reported(self, target: str) -> StoredShadow: ...
 
     async def desired(self, target: str) -> StoredShadow: ...
 
     async def swap_desired(self, target: str, shadow: StoredShadow) -> bool:
         """Committed when this returns; False if the version in the store is not the one before it."""
+        ...
+
+    async def remove_empty_desired(self, target: str) -> bool:
+        """Committed when this returns; False if something is desired, or there is no record."""
+        ...
+
+    async def shadows_after(self, half: Half, after: str, limit: int) -> list[str]:
+        """Targets that have this half, in the order of their keys; "" is before all."""
         ...

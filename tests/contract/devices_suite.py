@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 
 from iot_mqtt.grid.devices import GridDeviceStore
-from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice, StoredShadow, replace
+from iot_mqtt.ports.devices import Half, State, StoredCommand, StoredDevice, StoredShadow, replace
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
 from tests.contract.driving import Pump
 
@@ -137,6 +137,22 @@ class DevicesSuite:
         assert run(store.swap_desired("d/1", StoredShadow(2, {"t": 2})))
         assert run(store.reported("d/1")) == first
         assert run(store.desired("d/1")).values == {"t": 2}
+
+    def test_shadows_are_found_by_half(self, opened: Opened) -> None:
+        """A page at a time, in the order of their targets; those that were taken away are not there."""
+        store, run = opened.store, opened.pump.run
+        some = StoredShadow(1, {"t": 1}, {"t": 1})
+        for target in ("a", "b/1", "b/2", "gone"):
+            opened.write(lambda batch, target=target: store.put_reported(batch, target, some))  # type: ignore[misc]
+        opened.write(lambda batch: store.remove_reported(batch, "gone"))
+        for target in ("b/2", "full"):
+            assert run(store.swap_desired(target, some))
+        assert run(store.shadows_after(Half.REPORTED, "", 2)) == ["a", "b/1"]
+        assert run(store.shadows_after(Half.REPORTED, "b/1", 2)) == ["b/2"]
+        assert run(store.shadows_after(Half.DESIRED, "", 10)) == ["b/2", "full"]
+        assert run(store.swap_desired("b/2", StoredShadow(2)))
+        assert [run(store.remove_empty_desired(target)) for target in ("b/2", "full", "none")] == [True, False, False]
+        assert run(store.shadows_after(Half.DESIRED, "", 10)) == ["full"]
 
     def test_what_cannot_be_read_is_passed_over_and_counted(self, opened: Opened) -> None:
         """A newer major version, and no JSON; the others are there."""

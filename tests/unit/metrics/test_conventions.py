@@ -86,7 +86,7 @@ def everything() -> dict[str, Metric]:
         Facts,
         ClusterCollector(Cluster, Gateway),
         UplinkCollector(lambda: UPLINK),
-        DevicesCollector(lambda: DeviceFigures({"acked": 3}, 2, 5, 1, 4, 6, 0, 0, 0)),
+        DevicesCollector(lambda: DeviceFigures({"acked": 3}, 2, 5, 1, 4, 6, 0, 8, 0, 0)),
         LinksCollector(lambda: {"gateway": links}),
         InboxCollector(lambda: LETTERS),
         CertificatesCollector(lambda: [Port()]),
