@@ -210,11 +210,15 @@ class Shadows:
 
     async def forget_reported(self, target: str) -> bool:
         """From now on nothing was reported of it, and another user's device may; False if so it was before. An empty
-        desired half goes with it. Committed when this returns.
+        desired half goes with it, and so does a damaged one. Committed when this returns.
         """
+        damaged = [half for half in Half if await self._store.remove_damaged(half, target)]
+        for half in damaged:
+            self.count.forgot(half, target)
+        desired = await self._store.desired(target)
+        reported = self._reported.get(target) or await self._store.reported(target)
         waited = self._pending.pop(target) is not None
-        there = await self._is_reported(target)
-        if there:
+        if reported.version:
             # Until this is committed the store has what was before.
             nothing = StoredShadow()
             self._reported.put(target, nothing)
@@ -223,24 +227,10 @@ class Shadows:
             await self._changes.settled()
             if self._reported.get(target) is nothing:
                 self._reported.forget(target)
-        return await self._forget_empty(target) or there or waited
-
-    async def _is_reported(self, target: str) -> bool:
-        """Also if nobody can read it."""
-        try:
-            return (self._reported.get(target) or await self._store.reported(target)).version > 0
-        except UnreadableShadow:
-            return True
-
-    async def _forget_empty(self, target: str) -> bool:
-        """Where nothing is desired there need be no record of that."""
-        try:
-            removed = await self._store.remove_empty_desired(target)
-        except UnreadableShadow:
-            return False
-        if removed:
+        empty = not desired.values and await self._store.remove_empty_desired(target)
+        if empty:
             self.count.forgot(Half.DESIRED, target)
-        return removed
+        return waited or empty or bool(damaged) or reported.version > 0
 
     # Desiring.
 

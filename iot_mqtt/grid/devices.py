@@ -129,6 +129,13 @@ class GridDeviceStore:
             return False
         return await self._grid.compare_and_set(CacheName.SHADOWS, key, present, None)
 
+    async def remove_damaged(self, half: Half, target: str) -> bool:
+        key = half.value.encode() + target.encode()
+        present = await self._grid.get(CacheName.SHADOWS, key)
+        if present is None or not _is_damaged(present):
+            return False
+        return await self._grid.compare_and_set(CacheName.SHADOWS, key, present, None)
+
     async def shadows_after(self, half: Half, after: str, limit: int) -> list[str]:
         prefix = half.value.encode()
         page = await self._grid.page(CacheName.SHADOWS, prefix, prefix + after.encode(), limit)
@@ -243,6 +250,17 @@ def decode_shadow(value: bytes) -> StoredShadow:
         return StoredShadow(int(record["version"]), values, times, record.get("owner"))
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"a shadow: {error!r}") from error
+
+
+def _is_damaged(value: bytes) -> bool:
+    """Whether a record says that it is of this version, and is not."""
+    if value[0] >> 4 != VERSION >> 4:
+        return False
+    try:
+        decode_shadow(value)
+    except Unreadable:
+        return True
+    return False
 
 
 def _decode_sequence(value: bytes) -> tuple[int, int]:

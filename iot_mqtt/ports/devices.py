@@ -224,6 +224,10 @@ class DeviceStore(Protocol):
         """Committed when this returns; False if something is desired, or there is no record."""
         ...
 
+    async def remove_damaged(self, half: Half, target: str) -> bool:
+        """Committed when this returns; False if it can be read, here or by a later version, or there is none."""
+        ...
+
     async def shadows_after(self, half: Half, after: str, limit: int) -> list[str]:
         """Targets that have this half, in the order of their keys; "" is before all."""
         ...

@@ -154,6 +154,18 @@ class DevicesSuite:
         assert [run(store.remove_empty_desired(target)) for target in ("b/2", "full", "none")] == [True, False, False]
         assert run(store.shadows_after(Half.DESIRED, "", 10)) == ["full"]
 
+    def test_a_damaged_half_of_a_shadow_can_be_removed(self, opened: Opened) -> None:
+        """None that can be read, here or by a later version."""
+        store, run = opened.store, opened.pump.run
+        opened.write(
+            lambda batch: store.put_reported(batch, "good", StoredShadow(1, {"t": 1}, {"t": 1})),
+            lambda batch: batch.put(CacheName.SHADOWS, b"rlater", b"\x20{}"),
+            lambda batch: batch.put(CacheName.SHADOWS, b"rbad", b"\x10nothing"),
+        )
+        found = [run(store.remove_damaged(Half.REPORTED, target)) for target in ("good", "later", "bad", "none")]
+        assert found == [False, False, True, False]
+        assert run(store.shadows_after(Half.REPORTED, "", 10)) == ["good", "later"]
+
     def test_what_cannot_be_read_is_passed_over_and_counted(self, opened: Opened) -> None:
         """A newer major version, and no JSON; the others are there."""
         opened.commands(PLAIN)

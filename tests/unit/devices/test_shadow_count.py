@@ -7,7 +7,7 @@ import json
 import pytest
 
 from iot_mqtt.devices import DevicesSettings, shadow_count
-from iot_mqtt.errors import Refused
+from iot_mqtt.errors import Refused, Unavailable
 from iot_mqtt.ports.devices import Half, StoredShadow
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.unit.broker.harness import run
@@ -80,17 +80,34 @@ def test_what_is_forgotten_makes_room() -> None:
     assert reported(node) == ["b"]
 
 
-def test_a_shadow_that_cannot_be_read_can_be_forgotten() -> None:
-    """Then its device reports again."""
+@pytest.mark.parametrize("half", Half)
+@pytest.mark.parametrize(
+    "record", [b"\x10{", b'\x10{"version":1,"values":{"t":' + b"[" * 970 + b"]" * 970 + b"}}"], ids=["cut", "deep"]
+)
+def test_a_damaged_half_can_be_forgotten(half: Half, record: bytes) -> None:
+    """Then its device reports again, and something may be desired."""
     node = DeviceNode()
-    damaged = WriteBatch()
-    damaged.put(CacheName.SHADOWS, b"ra", b"\x10{")
+    shadows, damaged = node.accompanied.shadows, WriteBatch()
+    damaged.put(CacheName.SHADOWS, half.value.encode() + b"a", record)
     run(node.grid.commit(damaged))
+    with pytest.raises(Unavailable):
+        run(shadows.get("a"))
+    assert run(shadows.forget_reported("a"))
     report(node, "a")
-    assert node.accompanied.shadows.refused == 1
-    assert run(node.accompanied.shadows.forget_reported("a"))
-    report(node, "a")
-    assert run(node.accompanied.shadows.get("a"))[0].values == {"t": 1}
+    run(shadows.desire("a", {"t": 2}, None))
+    assert [one.values for one in run(shadows.get("a"))] == [{"t": 1}, {"t": 2}]
+
+
+@pytest.mark.parametrize("half", Half)
+def test_a_half_of_a_later_version_is_not_forgotten(half: Half) -> None:
+    """Whoever knows what it means does that."""
+    node = DeviceNode()
+    later = WriteBatch()
+    later.put(CacheName.SHADOWS, half.value.encode() + b"a", b"\x20{}")
+    run(node.grid.commit(later))
+    with pytest.raises(Unavailable, match="later version"):
+        run(node.accompanied.shadows.forget_reported("a"))
+    assert node.records(CacheName.SHADOWS) == 1
 
 
 @pytest.mark.parametrize("page", [1, 2, 3, 100])
