@@ -150,7 +150,7 @@ SESSIONS: Final = (
     Mutation(
         "sessions.received-not-restored",
         _MESSAGES,
-        "                session.inbound.fresh((packet_id,))\n",
+        "                session.inbound.inherit(packet_id)\n",
         "                pass\n",
         ("tests/unit/broker/test_resume.py",),
         "after a restart a QoS 2 message that is repeated is delivered twice [MQTT-4.3.3-10]",
