@@ -6,6 +6,7 @@ from iot_mqtt.admin.audit import Wanted
 from iot_mqtt.admin.audit_everywhere import AllVerified, AuditEverywhere, AuditPage, Missing
 from iot_mqtt.admin.call import PAGE, Call, Page
 from iot_mqtt.admin.callers import MadeToken, Role, TokenInfo, Tokens, role_of
+from iot_mqtt.admin.desks import checked
 from iot_mqtt.admin.errors import bad_request, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of, schema_of
@@ -38,7 +39,7 @@ class TokenResources(Resource):
 
     @delete("tokens/{id}", "Take a token back, on every node within a second.", role=Role.ADMIN)
     async def _delete(self, call: Call) -> None:
-        if not await self._tokens.delete(call.path["id"]):
+        if not await checked(self._tokens.delete(call.path["id"])):
             raise not_found(f"there is no token {call.path['id']!r}")
 
     def schemas(self) -> Schemas:

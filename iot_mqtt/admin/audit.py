@@ -149,10 +149,13 @@ class AuditLog:
     async def _writing(self, call: Callable[[], None]) -> None:
         try:
             await self._aside(call)
-        except OSError as error:
+        except Exception as error:
             if self.trouble is None:
-                log.error("nothing is changed by the API until the audit log can be written: %s", error)
-            self.trouble = str(error)
+                unexpected = None if isinstance(error, OSError) else error
+                log.error(
+                    "nothing is changed by the API until the audit log can be written: %s", error, exc_info=unexpected
+                )
+            self.trouble = str(error) or type(error).__name__
             raise Unavailable(f"the audit log cannot be written: {error}") from error
         self.trouble = None
 
@@ -177,9 +180,15 @@ class AuditLog:
     def _probe(self) -> None:
         if shutil.disk_usage(self._folder).free < _ROOM:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        descriptor = os.open(self._file_for(self._seq + 1, 0), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def _append(self, told: Mapping[str, Any]) -> None:
-        record = {"seq": self._seq + 1, **told, "previous": self._head}
+        plain = {name: _writable(value) for name, value in told.items()}
+        record = {"seq": self._seq + 1, **plain, "previous": self._head}
         record["hash"] = hash_of(record)
         line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
         path = self._file_for(record["seq"], len(line))
@@ -192,7 +201,7 @@ class AuditLog:
                 os.fsync(descriptor)
                 if not size:
                     _sync(self._folder)  # the name of the file is to survive a power cut, too
-            except OSError:
+            except Exception:
                 os.ftruncate(descriptor, size)  # half a record would be one that nobody can read
                 raise
         finally:
@@ -206,6 +215,13 @@ class AuditLog:
         for old in files[: max(0, len(files) + 1 - self._files)]:
             old.unlink()
         return self._folder / f"{seq:010d}.jsonl"
+
+
+def _writable(value: Any) -> Any:
+    """A text without what UTF-8 cannot hold. It goes before the hash is made: two halves of a character that are read
+    again are a whole one.
+    """
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def _sync(folder: Path) -> None:
@@ -247,7 +263,10 @@ def _latest(records: Iterable[Record], limit: int, wanted: Wanted) -> Latest:
 
 def _records(path: Path, lines: Iterable[bytes]) -> Iterator[Record]:
     for line in lines:
-        record = json.loads(line)
+        try:
+            record = json.loads(line)
+        except RecursionError:
+            record = None
         if not isinstance(record, dict) or not {"seq", "hash", "previous"} <= set(record):
             raise ValueError(f"{path} has a line that is no record")
         yield record

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from iot_mqtt.admin.audit import AuditLog, Record
+from iot_mqtt.admin.call import Body
 from iot_mqtt.admin.callers import Caller
-from iot_mqtt.ports.json_reader import read_json
 from iot_mqtt.secrecy import MASK, masked
 
 #: Characters of a body.
@@ -26,7 +26,8 @@ class Change:
     address: str
     method: str
     path: str
-    body: bytes
+    #: As ``shown``.
+    body: str
 
 
 class Auditor:
@@ -44,7 +45,7 @@ class Auditor:
     async def write(self, change: Change, status: int) -> None:
         """It was answered with this status. Raises ``Unavailable``."""
         who, role = change.caller.name, change.caller.role.word
-        await self.note(who, role, change.address, change.method, change.path, status, shown(change.body))
+        await self.note(who, role, change.address, change.method, change.path, status, change.body)
 
     async def note(
         self, who: str, role: str, address: str, method: str, path: str, status: int, body: str = ""
@@ -64,15 +65,11 @@ class Auditor:
         await self._log.write(record)
 
 
-def shown(body: bytes) -> str:
+def shown(body: Body) -> str:
     """A body as it may be written down."""
-    if not body:
-        return ""
-    try:
-        value = read_json(body)
-    except ValueError:
-        return f"{len(body)} bytes that are no JSON, or too deep"
-    return json.dumps(_without(masked("", value)), ensure_ascii=False)[:_BODY]
+    if body.wrong:
+        return f"{body.size} bytes: {body.wrong}"
+    return json.dumps(_without(masked("", body.value)), ensure_ascii=False)[:_BODY] if body.size else ""
 
 
 def _without(value: object) -> object:

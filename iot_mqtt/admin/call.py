@@ -99,6 +99,23 @@ class Call:
             raise bad_request(str(error)) from error
 
 
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What came with a call, read before anybody acts on it: a JSON value, or what is wrong with it."""
+
+    size: int = 0
+    value: object = None
+    wrong: str = ""
+
+
+def read_body(data: bytes) -> Body:
+    """A body need not be there."""
+    try:
+        return Body(len(data), fields.read_json(data)) if data else Body()
+    except ValueError as error:
+        return Body(len(data), wrong=str(error))
+
+
 class Page:
     """Items, made a few at a time by whoever writes them, each with its cursor: a page of several nodes may end
     anywhere.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from io import BytesIO
@@ -21,8 +21,8 @@ from twisted.web.server import NOT_DONE_YET, Request, Site
 
 from iot_mqtt.admin import errors
 from iot_mqtt.admin.answers import answer_later, failed, status_of, without_body, write
-from iot_mqtt.admin.auditing import Auditor, Change
-from iot_mqtt.admin.call import Call, path_segments, read_query
+from iot_mqtt.admin.auditing import Auditor, Change, shown
+from iot_mqtt.admin.call import Body, Call, path_segments, read_body, read_query
 from iot_mqtt.admin.callers import Caller, Callers, Role, RootToken
 from iot_mqtt.admin.connections import AdminChannel, Doorkeeper
 from iot_mqtt.admin.cross_site import Hosts, check_csrf, check_origin, misdirected
@@ -269,6 +269,23 @@ class _Root(Resource):
             origin, fetch_site = _header(request, "origin"), _header(request, "sec-fetch-site")
             check_origin(method, _header(request, "host"), origin, fetch_site)
         route, values = find(self._resources.table, method, segments)
+        path = "/".join(segments)
+        data = request.content.read() if request.content is not None else b""
+        body = Body() if route.method == "GET" else read_body(data)
+        address = str(getattr(request.getClientAddress(), "host", ""))
+        call = Call(values, {}, data, caller, address, _header(request, "last-event-id") or "")
+        let_in = partial(self._let_in, request, method, route, path, call, body)
+        if caller is not None and route.method != "GET" and route.asks != "anybody" and self._gate.auditor is not None:
+            change = Change(caller, address, route.method, path, shown(body))
+            return self._changed(self._gate.auditor, change, route, let_in)
+        outcome = self._asked(request, route, let_in())
+        if isinstance(outcome, Stream):
+            outcome.allowed = partial(self._still_may, request, route, path)
+        return outcome
+
+    def _let_in(self, request: WebRequest, method: str, route: Route, path: str, call: Call, body: Body) -> Call:
+        """The call with its query, if whoever makes it may, and nothing is wrong with it."""
+        caller = call.caller
         if caller is not None and route.asks != "anybody":
             check_csrf(method, caller, _header(request, "x-csrf-token"))
         if caller is not None and caller.must_change and route.asks == "role":
@@ -276,17 +293,11 @@ class _Root(Resource):
         if getattr(request.content, "overflowed", False):
             raise errors.too_large(self._max_body if caller is not None else UNKNOWN_BODY)
         query = read_query(request.uri.partition(b"?")[2], route.query)
-        body = request.content.read() if request.content is not None else b""
-        address = str(getattr(request.getClientAddress(), "host", ""))
-        call = Call(values, query, body, caller, address, _header(request, "last-event-id") or "")
-        if caller is not None and route.method != "GET" and route.asks != "anybody" and self._gate.auditor is not None:
-            change = Change(caller, address, route.method, "/".join(segments), body)
-            return self._changed(self._gate.auditor, change, route, call)
-        _check_rights(caller, route, "/".join(segments))
-        outcome = self._asked(request, route, call)
-        if isinstance(outcome, Stream):
-            outcome.allowed = partial(self._still_may, request, route, "/".join(segments))
-        return outcome
+        if route.asks == "role" and (caller is None or not caller.may(route.role, path)):
+            raise errors.forbidden(route.role.word, "" if caller is None else caller.name)
+        if body.wrong:
+            raise errors.bad_request(body.wrong)
+        return replace(call, query=query)
 
     def _asked(self, request: WebRequest, route: Route, call: Call) -> object:
         """The answer, or that of a moment ago to somebody with the same rights if this one will do."""
@@ -301,13 +312,12 @@ class _Root(Resource):
         return caller is not None and not caller.must_change and caller.may(route.role, path)
 
     @staticmethod
-    async def _changed(auditor: Auditor, change: Change, route: Route, call: Call) -> object:
+    async def _changed(auditor: Auditor, change: Change, route: Route, let_in: Callable[[], Call]) -> object:
         """A change is answered when it is written down, and not made where it could not be."""
         await auditor.check()
         status = HTTPStatus.INTERNAL_SERVER_ERROR
         try:
-            _check_rights(change.caller, route, change.path)
-            outcome = route.handler(call)
+            outcome = route.handler(let_in())
             value = await outcome if isinstance(outcome, Awaitable) else outcome
             status = status_of(value)
         except MqttError as error:
@@ -349,8 +359,3 @@ class _Root(Resource):
 def _header(request: WebRequest, name: str) -> str | None:
     value = request.getHeader(name.encode())
     return None if value is None else str(value.decode("latin-1"))
-
-
-def _check_rights(caller: Caller | None, route: Route, path: str) -> None:
-    if route.asks == "role" and (caller is None or not caller.may(route.role, path)):
-        raise errors.forbidden(route.role.word, "" if caller is None else caller.name)

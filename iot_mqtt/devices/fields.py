@@ -10,7 +10,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Self, TypeVar
 
-from iot_mqtt.ports.json_reader import read_json
+from iot_mqtt.ports import json_reader
 
 Value = TypeVar("Value")
 
@@ -87,12 +87,18 @@ class Fields:
             raise self.wrong(f"unknown field {self._prefix}{unknown[0]}")
 
 
-def read_object(data: bytes) -> Mapping[str, object]:
-    """A JSON object. ``ValueError``: it is none."""
+def read_json(data: bytes) -> object:
+    """What came as a body: a value that can be written down again. ``ValueError``: it is none."""
     try:
-        value = read_json(data)
+        value: object = json_reader.read_json(data)
     except ValueError as error:
         raise ValueError(f"the body {error}") from error
+    return value
+
+
+def read_object(data: bytes) -> Mapping[str, object]:
+    """A JSON object. ``ValueError``: it is none."""
+    value = read_json(data)
     if not isinstance(value, dict):
         raise ValueError("the body must be a JSON object")  # noqa: TRY004 - whoever sent it has no types
     return value

@@ -9,6 +9,8 @@ import json
 
 from iot_mqtt.devices.asked import NewCommand
 from iot_mqtt.devices.fields import Fields
+from iot_mqtt.errors import MqttError
+from iot_mqtt.topics import validate_topic
 
 
 def read_order(fields: Fields, at: float) -> NewCommand:
@@ -27,11 +29,22 @@ def read_order(fields: Fields, at: float) -> NewCommand:
         wants_reply=fields.take("wants_reply", bool) or False,
         id=fields.text("id") or "",
         idempotency_key=fields.text("idempotency_key") or "",
-        response_topic=fields.text("response_topic") or "",
+        response_topic=_response_topic(fields),
         users=() if user is None else (user,),
     )
     fields.finish()
     return new
+
+
+def _response_topic(fields: Fields) -> str:
+    topic = fields.text("response_topic")
+    if not topic:
+        return ""
+    try:
+        validate_topic(topic)
+    except MqttError as error:
+        raise fields.wrong(f"response_topic: {error.detail}") from error
+    return topic
 
 
 def _deadline(fields: Fields, at: float) -> float | None:

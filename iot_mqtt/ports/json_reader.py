@@ -6,6 +6,8 @@ bound that is far from Python's, and all that was let in can be written anywhere
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any, Final
 
 from iot_mqtt.native import decode, is_deep
@@ -16,7 +18,8 @@ MAX_DEPTH: Final = 64
 STORED_DEPTH: Final = 256
 
 _MARK: Final = b"\xef\xbb\xbf"
-
+#: What a text has that may hold one.
+_HALF_A_PAIR: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 __all__ = ["MAX_DEPTH", "STORED_DEPTH", "is_deep", "read_json"]
 
@@ -31,7 +34,18 @@ def read_json(text: bytes, depth: int = MAX_DEPTH) -> Any:
         raise ValueError("is not JSON") from error
     if is_deep(text, value, depth):
         raise ValueError(_too_deep(depth))
+    if _HALF_A_PAIR.search(text) is not None and not _is_text(value):
+        raise ValueError("holds a surrogate: half of a character")
     return value
+
+
+def _is_text(value: Any) -> bool:
+    """Whether all of it can be written in UTF-8."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _too_deep(depth: int) -> str:

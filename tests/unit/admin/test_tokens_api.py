@@ -200,6 +200,73 @@ def test_every_change_is_written_down_and_what_only_looks_is_not(site: Site) -> 
         assert secret not in whole
 
 
+#: What JSON can spell, or nearly, and no file of texts can hold.
+UNWRITABLE = [
+    (b'{"a":"\\ud800"}', "surrogate"),
+    (b'{"\\udfff":1}', "surrogate"),
+    (b'["\\ude00\\ud83d"]', "surrogate"),
+    (b'"\xed\xa0\x80"', "not JSON"),
+    (b"[" * 3000 + b"]" * 3000, "64 levels"),
+    (b"[" * 65 + b"]" * 65, "64 levels"),
+    (b'{"a":' * 65 + b"1" + b"}" * 65, "64 levels"),
+    (b"[" * 100_000, "64 levels"),
+    (b"\xff\xfe{\x00}\x00", "not JSON"),
+    (b"1" * 6000, "not JSON"),
+]
+
+
+@pytest.mark.parametrize(("body", "why"), UNWRITABLE)
+@pytest.mark.parametrize("role", ["viewer", "admin"])
+def test_no_body_keeps_a_change_out_of_the_log(site: Site, body: bytes, why: str, role: str) -> None:
+    """It is refused before anything is done, and written down, whoever sends it."""
+    doomed = site.make(name="doomed", role="viewer")
+    token = site.make(name="t", role=role)
+    path = f"/api/v1/tokens/{doomed.split('_')[1]}"
+    answer = site.browser.request("DELETE", path, body, {"Authorization": f"Bearer {token}"})
+    assert answer.status == (400 if role == "admin" else 403)
+    assert role != "admin" or why in answer.json["detail"]
+    assert site.ask("GET", "status", doomed).status == 200
+    record = site.ask("GET", "audit", TOKEN).json["items"][0]
+    assert (record["who"], record["method"], record["status"]) == ("t", "DELETE", answer.status)
+    assert why in record["body"]
+    found = verify(site.folder)
+    assert (found.whole, found.records) == (True, 3)
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 64 + b"]" * 64, b'\xef\xbb\xbf{"a": "\\ud83d\\ude00"}', b"[[],[]," * 9 + b"1" + b"]" * 9]
+)
+def test_what_can_be_written_down_is_no_hindrance(site: Site, body: bytes) -> None:
+    """As deep as it may be, with characters of two halves, with many lists side by side."""
+    token = site.make(name="t", role="viewer").split("_")[1]
+    answer = site.browser.request("DELETE", f"/api/v1/tokens/{token}", body, {"Authorization": f"Bearer {TOKEN}"})
+    assert (answer.status, verify(site.folder).records) == (204, 2)
+
+
+@pytest.mark.parametrize("call", ["POST publish?x=1", "DELETE clients/%FF", "POST clients", "DELETE clients/c?a=%FF"])
+def test_what_leads_to_a_resource_is_written_down(site: Site, call: str) -> None:
+    """Also where nobody has looked at what is asked for; what leads to none changes nothing."""
+    method, path = call.split(" ")
+    status = site.ask(method, path, TOKEN).status
+    assert status in (400, 405)
+    records = [one["status"] for one in site.ask("GET", "audit", TOKEN).json["items"]]
+    assert records == ([status] if "?" in path else [])
+
+
+def test_texts_that_no_file_can_hold_are_written_all_the_same(site: Site) -> None:
+    """Halves of characters that would be a whole one when they are read again, too."""
+    for who in ("\ud800", "\ud83d\ude00", "\\\ud83d\ude00", "a\0b\n", "\u2028é"):
+        outcome(start(site.log.write({"time": "t", "node": "n", "who": who, "status": 200})))
+    found = verify(site.folder)
+    assert (found.whole, found.records, found.fault) == (True, 5, "")
+    site.start()
+    assert [one["who"] for one in site.ask("GET", "audit", TOKEN).json["items"]][:3] == [
+        "\u2028é",
+        "a\0b\n",
+        "\\\\ud83d\\ude00",
+    ]
+
+
 def test_the_log_is_one_chain_over_files_and_restarts(site: Site) -> None:
     """Bounded: the oldest files go, and the chain begins later."""
     for number in range(40):
@@ -283,6 +350,35 @@ def test_nothing_is_changed_that_cannot_be_written_down(site: Site, monkeypatch:
     assert site.ask("DELETE", "clients/3", TOKEN).status == 404
     found = verify(site.folder)
     assert (found.whole, found.records) == (True, 2)
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.EROFS, "Read-only file system"), ValueError("?"), RecursionError()])
+def test_whatever_keeps_a_record_out_keeps_changes_out(
+    site: Site, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    """No room is not all that can be wrong with a disk, nor is the disk all that can be wrong."""
+
+    def broken(*_: object) -> None:
+        raise failure
+
+    site.ask("DELETE", "clients/1", TOKEN)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", broken)
+        assert site.ask("DELETE", "clients/2", TOKEN).status == 503
+        assert site.log.trouble
+        assert site.ask("POST", "tokens", TOKEN, name="t", role="viewer").status == 503
+        assert site.ask("GET", "tokens", TOKEN).json["items"] == []
+    assert site.ask("DELETE", "clients/3", TOKEN).status == 404
+    assert verify(site.folder).whole
+    outcome(start(site.log.check()))
+
+
+def test_a_forged_line_that_is_nested_deep_is_a_fault(site: Site) -> None:
+    """And no error of whoever verifies."""
+    site.ask("DELETE", "clients/1", TOKEN)
+    (path,) = paths(site.folder)
+    path.write_bytes(path.read_bytes() + b"[" * 100_000 + b"\n")
+    assert "no record" in site.ask("GET", "audit/verify", TOKEN).json["fault"]
 
 
 def test_ctl_makes_lists_and_deletes_tokens(site: Site) -> None:
