@@ -109,7 +109,7 @@ def _jwk(entry: dict[str, Any]) -> TokenKey | None:
     except (jwt.PyJWTError, ValueError, TypeError, KeyError) as error:
         raise ValueError(f"holds a key that cannot be used ({kid!r}): {error}") from error
     if named is not None:
-        algorithms &= {named}
+        algorithms &= {named} if isinstance(named, str) else set()
     return TokenKey(algorithms, key, kid if isinstance(kid, str) else None) if algorithms else None
 
 

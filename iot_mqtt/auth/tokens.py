@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 import json
-import math
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -29,6 +29,8 @@ MOST_RULES: Final = 1000
 _SHAPE = re.compile(rb"eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _ALGORITHMS: Final = HMAC | RSA | {"ES256", "ES384", "ES512"}
 _VERIFIER = jwt.PyJWS()
+#: What libraries raise about a token that somebody has made up.
+_UNREADABLE: Final = (jwt.PyJWTError, ValueError, TypeError, RecursionError)
 
 
 class Claims(NamedTuple):
@@ -60,7 +62,7 @@ def read(token: bytes, keys: Iterable[TokenKey], settings: JwtSettings, now: flo
         raise BadToken("the token is too long")
     try:
         header = jwt.get_unverified_header(token)
-    except jwt.PyJWTError as error:
+    except _UNREADABLE as error:
         raise BadToken("the token has no header that can be read") from error
     payload = _verified(token, header, keys, frozenset(settings.algorithms) or _ALGORITHMS)
     return _claims(payload, settings, now)
@@ -68,7 +70,7 @@ def read(token: bytes, keys: Iterable[TokenKey], settings: JwtSettings, now: flo
 
 def _verified(token: bytes, header: Mapping[str, Any], keys: Iterable[TokenKey], allowed: frozenset[str]) -> bytes:
     algorithm, kid = header.get("alg"), header.get("kid")
-    if algorithm not in allowed:
+    if not isinstance(algorithm, str) or algorithm not in allowed:
         raise BadToken("the token's algorithm is not allowed")
     if "crit" in header or header.get("b64", True) is not True:
         raise BadToken("the token's header asks for something that is not understood")
@@ -78,7 +80,7 @@ def _verified(token: bytes, header: Mapping[str, Any], keys: Iterable[TokenKey],
     for key in [key for key in named if algorithm in key.algorithms][:MOST_TRIED]:
         try:
             return bytes(_VERIFIER.decode_complete(token, key.key, [algorithm])["payload"])
-        except jwt.PyJWTError:
+        except _UNREADABLE:
             continue
     raise BadToken("the token's signature is by no key that is known for its algorithm")
 
@@ -116,7 +118,8 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
     value = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    # Integers may be larger than any float, and are compared all the same; NaN is not smaller than anything.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise BadToken(f"the token's {name} is no time")
     return float(value)
 

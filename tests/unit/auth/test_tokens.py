@@ -97,6 +97,69 @@ def test_no_token_chooses_how_it_is_verified() -> None:
     assert "header" in refusal(signed(headers={"crit": ["x"], "x": 1}))
 
 
+def made_of(header: bytes, payload: bytes) -> bytes:
+    """A token of these bytes, with a good signature."""
+    message = b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in (header, payload))
+    signature = hmac.digest(SECRET.encode(), message, hashlib.sha256)
+    return message + b"." + base64.urlsafe_b64encode(signature).rstrip(b"=")
+
+
+class FixedKeys:
+    """Keys that are there, and no others anywhere."""
+
+    trouble = None
+
+    def now(self) -> tuple[TokenKey, ...]:
+        return KEYS
+
+    async def renew(self) -> None:
+        """There is nothing to look at."""
+
+
+GOOD = b'{"alg":"HS256"}'
+
+
+@pytest.mark.parametrize(
+    ("header", "payload"),
+    [
+        (b'{"alg":[]}', b"{}"),
+        (b'{"alg":{"a":1}}', b"{}"),
+        (b'{"alg":["HS256"]}', b"{}"),
+        (b'{"alg":null}', b"{}"),
+        (b'{"alg":NaN}', b"{}"),
+        (b'{"alg":"HS256","kid":[1]}', b"{}"),
+        (b'{"alg":"HS256","kid":{}}', b"{}"),
+        (b'{"alg":"HS256","b64":false}', b"{}"),
+        (b'{"alg":"HS256","alg":[]}', b"{}"),
+        (b'{"alg":"\\ud800"}', b"{}"),
+        (b'{"alg":"HS256","x":' + b"[" * 5000 + b"]" * 5000 + b"}", b"{}"),
+        (b'{"alg":"HS256","x":' + b"9" * 5000 + b"}", b"{}"),
+        (b'{"a\xff', b"{}"),
+        (GOOD, b"[]"),
+        (GOOD, b"\xff"),
+        (GOOD, b"[" * 5000),
+        (GOOD, b'{"exp":' + b"9" * 400 + b"}"),
+        (GOOD, b'{"exp":-' + b"9" * 400 + b"}"),
+        (GOOD, b'{"exp":' + b"9" * 5000 + b"}"),
+        (GOOD, b'{"exp":1e400}'),
+        (GOOD, b'{"exp":NaN}'),
+        (GOOD, b'{"exp":[]}'),
+        (GOOD, b'{"exp":4e9,"nbf":' + b"9" * 400 + b"}"),
+        (GOOD, b'{"exp":4e9,"sub":"\\ud800"}'),
+        (GOOD, b'{"exp":4e9,"sub":["ann"]}'),
+        (GOOD, b'{"exp":4e9,"sub":"ann","groups":["\\ud800"]}'),
+        (GOOD, b'{"exp":4e9,"sub":"ann","groups":{"a":1}}'),
+    ],
+)
+def test_a_token_that_nobody_would_make_is_a_wrong_one(header: bytes, payload: bytes) -> None:
+    """However it is signed: it is refused, which is counted as a guess, and is no error of ours."""
+    token = made_of(header, payload)
+    assert tokens.looks_like(token)
+    link = TokenLink(JwtSettings(), FixedKeys(), Accounts([Kept()]), ManualClock())
+    verdict = outcome(start(link.consider(attempt(None, token))))
+    assert isinstance(verdict, Denied) and verdict.reason is ReasonCode.BAD_USER_NAME_OR_PASSWORD
+
+
 def test_what_was_changed_is_refused() -> None:
     """Every byte of it counts."""
     good = signed()
@@ -161,6 +224,7 @@ def test_keys_of_a_set_are_told_apart_by_name_use_and_algorithm() -> None:
         jwk(EC_KEY, kid="e"),
         jwk(ec.generate_private_key(ec.SECP256R1()), kid="enc", use="enc"),
         {"kty": "OKP", "crv": "Ed25519", "x": "AAAA", "kid": "o"},
+        jwk(EC_KEY, kid="l", alg=["ES256"]),
         oct,
     ]
     text = json.dumps({"keys": entries})
