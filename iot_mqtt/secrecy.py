@@ -10,10 +10,25 @@ from collections.abc import Iterable, Iterator, Mapping
 
 MASK = "******"
 
-#: Parts of the names of keys. ``tls.key`` is none: it is a path.
+#: Where a word of a name begins, as in ``tls_psk`` and ``tlsPsk``, and where the last one ends.
+_BEGIN = r"(?:(?<![a-z0-9])|(?-i:(?<=[a-z0-9])(?=[A-Z])))"
+_END = r"(?=\d*$)"
+#: Kinds of keys that are secrets. ``tls.key`` is none, nor is ``tls.client_key``: they are paths.
+_KEYS = (
+    r"api|access|account|aes|app|apps|app_?s|auth|cipher|decryption|encryption|hmac|license|master|nwk|nwk_?s|root"
+    r"|session|shared|sign|signing"
+)
+#: Words that are the whole name, or the last of it: a ``pin`` is a secret, ``pins`` and a ``pin_mode`` are none.
+_WORDS = (
+    r"psks?|pins?[._-]?codes?|pin|puk|otp|pwd|creds?|cookies?|bearer|dsn|sas|community"
+    r"|(?:(?:admin|db|ftp|http|key|mqtt|root|smtp|ssh|store|user)[._-]?|(?<![^.]))pass|basic[._-]?auth"
+    r"|conn(?:ection)?[._-]?str(?:ing)?"
+)
+#: Parts of the names of keys.
 NAMES = (
-    r"passw|passphrase|secret|token|credential|private|jaas|authorization|oauthbearer[._-]?config"
-    r"|key[._-]?pem|keystore[._-]?key|(?:api|access|shared|encryption)[._-]?key"
+    r"passw|passphrase|passcode|secret|token|credential|private|jaas|authorization|oauthbearer[._-]?config"
+    r"|key[._-]?pem|keystore[._-]?key|access[._-]?signature|(?:api|access|shared|encryption)[._-]?key"
+    rf"|{_BEGIN}psk[._-]?(?:hex|key|value)|{_BEGIN}(?:{_WORDS}|(?:{_KEYS})[._-]?key){_END}"
 )
 _NAME = re.compile(NAMES, re.IGNORECASE)
 #: A private key in PEM, whole or cut off, and user and password in an address.
@@ -49,7 +64,7 @@ def secrets_in(name: str, value: object) -> Iterator[str]:
     """The texts that ``masked`` hides by their names."""
     if isinstance(value, Mapping):
         for inner, item in value.items():
-            yield from secrets_in(f"{name}.{inner}" if is_secret(name) else str(inner), item)
+            yield from secrets_in(name if is_secret(name) else str(inner), item)
     elif isinstance(value, list | tuple):
         for item in value:
             yield from secrets_in(name, item)

@@ -6,7 +6,7 @@ import pytest
 
 from iot_mqtt.app.config import ConfigError, load_config, read_config
 from iot_mqtt.app.config.text import explained, shown
-from iot_mqtt.secrecy import MASK, is_secret, masked, without
+from iot_mqtt.secrecy import MASK, is_secret, masked, secrets_in, without
 
 SECRET = [
     "password",
@@ -22,8 +22,79 @@ SECRET = [
     "AWS_SECRET_ACCESS_KEY",
     "aws.credentials",
     "private_key",
+    "secret_key",
+    "client_secret",
+    "access_key",
+    "shared-access-key",
+    "SharedAccessSignature",
+    "signing_key",
+    "hmac.key",
+    "masterKey",
+    "storage_account_key",
+    "session_key",
+    "app_key",
+    "appSKey",
+    "NwkSKey",
+    "psk",
+    "PSK",
+    "tls_psk",
+    "wifiPsk",
+    "psks",
+    "psk_hex",
+    "pre_shared_key",
+    "pin",
+    "sim_pin",
+    "simPin",
+    "pin1",
+    "pin-code",
+    "puk",
+    "pass",
+    "db_pass",
+    "keypass",
+    "passcode",
+    "pwd",
+    "dbPwd",
+    "creds",
+    "cookie",
+    "session_cookie",
+    "bearer",
+    "basic_auth",
+    "otp",
+    "dsn",
+    "sentry.dsn",
+    "connection_string",
+    "connectionString",
+    "conn_str",
+    "sas",
+    "blob_sas",
+    "snmp_community",
 ]
-OPEN = ["key", "tls.key", "id", "ssl.ca.pem", "ssl.certificate.pem", "keep_alive", "users_file", "hash_queue", "bypass"]
+OPEN = [
+    *("key", "tls.key", "id", "ssl.ca.pem", "ssl.certificate.pem", "keep_alive", "users_file", "hash_queue", "bypass"),
+    *(
+        "keys",
+        "key_prefix",
+        "monkey",
+        "keyboard",
+        "hockey",
+        "routing_key",
+        "partition_key",
+        "primary_key",
+        "tls.client_key",
+    ),
+    *("pins", "pin_mode", "pinned", "spin", "mapping", "opinion", "psk_identity", "low_pass", "bandpass", "compass"),
+    *(
+        "passes",
+        "cookie_name",
+        "bearer_id",
+        "forbearer",
+        "credits",
+        "sasl.mechanisms",
+        "connection_strategy",
+        "designed",
+    ),
+    *("communities", "jwt", "jwt_leeway", "hmac", "auth", "sign", "apply_key_map", "on_key"),
+]
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEabc\n-----END RSA PRIVATE KEY-----"
 
 
@@ -36,6 +107,7 @@ def test_secret_names(name: str) -> None:
     assert masked(name, None) is None
     assert masked(name, "") == ""
     assert masked(name, True) is True
+    assert list(secrets_in(name, {"value": ["hunter2"]})) == ["hunter2"]
 
 
 @pytest.mark.parametrize("name", OPEN)

@@ -21,7 +21,7 @@ _SECRET = re.compile(rf"{NAMES}|payload|correlation|auth(entication)?_data", re.
 
 #: The same words written into a sentence: ``password=hunter2``, ``"token": "abc"``, ``Bearer abc``.
 _IN_TEXT = re.compile(
-    r"(?P<name>\b[\w.]*(?:passw|passphrase|secret|token|key\.pem|api_?key|payload)[\w.]*[\"']?\s*[=:]\s*)"
+    r"(?P<name>\b[\w.]*(?:passw|passphrase|psk|secret|token|key\.pem|api_?key|payload)[\w.]*[\"']?\s*[=:]\s*)"
     r"(?P<value>b?\"[^\"]*\"|b?'[^']*'|[^\s,;)}\]]+)|(?P<bearer>\bBearer\s+)\S+",
     re.IGNORECASE,
 )
