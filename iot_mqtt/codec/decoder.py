@@ -61,6 +61,13 @@ _READERS: Final[dict[PacketType, Callable[[Reader, int, ProtocolVersion, Role], 
 
 #: ``_mode`` while the connection is not open and the scan must keep away.
 _CLOSED: Final = -1
+#: Bytes of all topics that aliases of a connection stand for, or of each on the average where there are many; looked at
+#: whenever so many bytes have come in packets with aliases.
+ALIAS_BYTES: Final = 256 * 1024
+ALIAS_BYTES_EACH: Final = 256
+ALIAS_STEP: Final = 32 * 1024
+#: Bytes of topics in place of aliases, of what is fed at once: a packet of 8 bytes becomes one of 64 KiB.
+ALIAS_ADDED: Final = 32 * 1024 * 1024
 #: Bytes of a piece that is kept as it came, and of a packet that is joined by itself.
 PIECE: Final = 16_384
 
@@ -74,6 +81,7 @@ class Decoder:
     """
 
     __slots__ = (
+        "_added",
         "_aliases",
         "_held",
         "_largest",
@@ -84,6 +92,7 @@ class Decoder:
         "_phase",
         "_rest",
         "_role",
+        "_unsummed",
         "large",
         "routes",
         "version",
@@ -114,6 +123,9 @@ class Decoder:
         #: The largest alias that a client may use, and what they stand for; None: who gets the packets sees to that.
         self._aliases = topic_alias_maximum
         self._names: dict[int, bytes] | None = None
+        #: Bytes of packets with aliases since their topics were added up, and of topics that were put in in one go.
+        self._unsummed = 0
+        self._added = 0
         #: The beginning of a packet of ``_need`` bytes (at least), in pieces; small ones are one piece. None: no
         #: packet has begun.
         self._rest: list[bytes | bytearray] | None = None
@@ -204,6 +216,7 @@ class Decoder:
     def _carry_on(self, data: bytes, pos: int, items: list[Item]) -> None:
         """From the first packet that the scan did not take to the end of the data."""
         end = len(data)
+        self._added = 0
         try:
             while pos < end and self._phase is not Phase.OVER:
                 after = self._named(data, pos, items)
@@ -229,14 +242,34 @@ class Decoder:
         if self._mode < 0 or not self._mode & native.NAMES or data[pos] >> 4 != PacketType.PUBLISH:
             return pos
         names = {} if self._names is None else self._names
-        written, after = native.named(data, pos, names, self._aliases or 0, self._limit)
+        room = ALIAS_ADDED - self._added
+        written, after = native.named(data, pos, names, self._aliases or 0, self._limit, room)
         self._names = names or None
         # With their topics they may be larger than what a client may send.
         mode = self._mode | native.IN_ORDER if pos else self._mode
         end = self._scanner.scan(written, 0, items, MAX_PACKET_SIZE, mode, self.routes)
         while end < len(written):
             end = self._one(written, end, len(written), items)
+        if names:
+            self._check_names(names, after - pos, len(written))
         return after
+
+    def _check_names(self, names: dict[int, bytes], size: int, written: int) -> None:
+        """Raise where aliases cost more than they are for; so many bytes came, and were written with their topics."""
+        self._added += written - size
+        if self._added > ALIAS_ADDED:
+            detail = f"topics in place of aliases have more than {ALIAS_ADDED} bytes at once"
+            raise ProtocolViolation(detail, ReasonCode.QUOTA_EXCEEDED)
+        self._unsummed += size
+        if self._unsummed < ALIAS_STEP:
+            return
+        self._unsummed = held = 0
+        for topic in names.values():
+            held += len(topic)
+        most = max(ALIAS_BYTES, ALIAS_BYTES_EACH * (self._aliases or 0))
+        if held > most:
+            detail = f"topics that aliases stand for have {held} bytes, of at most {most}"
+            raise ProtocolViolation(detail, ReasonCode.QUOTA_EXCEEDED)
 
     def _one(self, data: bytes, pos: int, end: int, items: list[Item]) -> int:
         """Read the packet at ``pos``; return where it ends, or -1 if it is not complete."""

@@ -43,14 +43,15 @@ def _alias_at(block: bytes) -> int | None:
     return found
 
 
-def named(data: bytes, pos: int, names: dict[int, bytes], maximum: int, limit: int) -> tuple[bytes, int]:
+def named(data: bytes, pos: int, names: dict[int, bytes], maximum: int, limit: int, most: int) -> tuple[bytes, int]:
     """PUBLISH packets of version 5 from ``pos`` on, with their topics and without aliases; and where the first packet
     stands that is not among them: incomplete, larger than ``limit``, wrong, with an alias that is above ``maximum`` or
-    not in ``names``, or no PUBLISH. An alias beside a topic is put into ``names``.
+    not in ``names``, or no PUBLISH. An alias beside a topic is put into ``names``. It ends
+    early, too, behind the packet with which more than ``most`` bytes of topics have been put in place of aliases.
     """
     out: list[bytes] = []
     end = len(data)
-    while end - pos >= 4 and data[pos] >> 4 == 3:
+    while most >= 0 and end - pos >= 4 and data[pos] >> 4 == 3:
         qos = data[pos] & 6 != 0
         size, at = long_length(data, pos + 1, end, 1)
         stop = at + size
@@ -68,7 +69,11 @@ def named(data: bytes, pos: int, names: dict[int, bytes], maximum: int, limit: i
             alias, topic = block[where + 1] << 8 | block[where + 2], data[at + 2 : topic_end]
             if not 0 < alias <= maximum or not (topic or alias in names):
                 break
-            topic = names[alias] = topic or names[alias]
+            if topic:
+                names[alias] = topic
+            else:
+                topic = names[alias]
+                most -= len(topic)
             packet_id = data[topic_end] << 8 | data[topic_end + 1] if qos else 0
             block = varint(length - 3) + block[:where] + block[where + 3 :]
             out.append(publish(data[pos], topic, packet_id, block, data[payload:stop]))

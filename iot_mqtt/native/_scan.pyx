@@ -725,13 +725,15 @@ cdef Py_ssize_t alias_at(Bytes p, Py_ssize_t size) noexcept:
     return found
 
 
-def named(bytes data not None, Py_ssize_t pos, dict names not None, Py_ssize_t maximum, Py_ssize_t limit):
+def named(
+    bytes data not None, Py_ssize_t pos, dict names not None, Py_ssize_t maximum, Py_ssize_t limit, Py_ssize_t most
+):
     """See the twin."""
     cdef Bytes p = <Bytes>PyBytes_AS_STRING(data)
     cdef Py_ssize_t end = PyBytes_GET_SIZE(data), done = pos, size, at = 0, stop, block, length, where, topic_end
     cdef int number
     cdef list out = []
-    while end - pos >= 4 and p[pos] >> 4 == 3:
+    while most >= 0 and end - pos >= 4 and p[pos] >> 4 == 3:
         stop = packet(p, pos, end, limit, True, &at)
         if stop < 0:
             break
@@ -751,6 +753,8 @@ def named(bytes data not None, Py_ssize_t pos, dict names not None, Py_ssize_t m
                 names[number] = PyBytes_FromStringAndSize(<const char*>p + at + 2, topic_end - at - 2)
             elif number not in names:
                 break
+            else:
+                most -= PyBytes_GET_SIZE(names[number])
             out.append(data[done:pos])
             size = stop - block - length
             out.append(renamed(p + pos, names[number], p + topic_end, p + block, where, length, p + stop - size, size))

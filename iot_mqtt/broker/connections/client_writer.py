@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 EAGER_BYTES = 256 * 1024
 #: Bytes that an alias adds at most: the property, and a longer length of the properties and of the packet.
 ALIAS_COST = 5
+#: Bytes of the longest topic that gets one: each connection keeps those that it was told.
+LONGEST_ALIASED = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +212,11 @@ class ClientWriter(Stage):
         return too_large
 
     def _aliased(self, data: bytes, delivery: Delivery, properties: bytes) -> bytes:
-        """The same packet with an alias for its topic, unless that makes it too large for the client."""
+        """The same packet with an alias for its topic, unless that is long, or makes it too large for the client."""
         aliases, topic, limit = self.outbound_aliases, delivery.message.topic, self.max_packet_size
         assert aliases is not None
+        if len(topic) > LONGEST_ALIASED:
+            return data
         if limit and len(data) + ALIAS_COST > limit and not aliases.knows(topic):
             return data
         alias, known = aliases.assign(topic)

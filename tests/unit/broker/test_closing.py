@@ -68,10 +68,15 @@ WRONGS_OF_5: list[tuple[str, R, Deed]] = [
     ("alias-too-high", R.TOPIC_ALIAS_INVALID, lambda c: _publish(c, "t", topic_alias=4)),
     ("alias-0", R.TOPIC_ALIAS_INVALID, lambda c: c.feed(b"\x30\x07\x00\x01t\x03\x23\x00\x00")),
     ("alias-never-set", R.PROTOCOL_ERROR, lambda c: _publish(c, "", topic_alias=2)),
+    ("alias-too-often", R.QUOTA_EXCEEDED, lambda c: c.feed(_aliased(b"t" * 120, 1) + _aliased(b"", 1) * 300_000)),
     ("auth-without-method", R.PROTOCOL_ERROR, lambda c: c.feed(b"\xf0\x00")),
     ("identifier-from-client", R.PROTOCOL_ERROR, lambda c: c.feed(b"\x30\x06\x00\x01t\x02\x0b\x01")),
     ("property-twice", R.PROTOCOL_ERROR, lambda c: c.feed(b"\x30\x08\x00\x01t\x04\x01\x00\x01\x00")),
 ]
+
+
+def _aliased(topic: bytes, alias: int) -> bytes:
+    return bytes((0x30, len(topic) + 6, 0, len(topic))) + topic + bytes((3, 0x23, 0, alias))
 
 
 def _publish(client: Client, topic: str, topic_alias: int) -> None:

@@ -215,6 +215,17 @@ def test_aliases_towards_a_client_are_told_once_and_the_oldest_gives_way(qos: in
     assert got == [(b"a", 1), (b"", 1), (b"b", 2), (b"", 1), (b"c", 2), (b"", 1), (b"b", 2)]
 
 
+def test_topics_that_are_very_long_get_no_alias() -> None:
+    """They would be kept for each connection."""
+    node = Node()
+    reader = node.connect("reader", topic_alias_maximum=2)
+    reader.subscribe("#")
+    writer = node.connect("writer")
+    for topic in ("a", "t" * 4096, "t" * 4097, "t" * 4097, "t" * 4096):
+        writer.publish(topic, b"x", qos=1)
+    assert [message.properties.topic_alias for message in reader.messages()] == [1, 2, None, None, 2]
+
+
 def test_a_message_sent_again_says_its_topic_again() -> None:
     """[MQTT-3.3.2-7] The new connection knows no alias."""
     node = Node()

@@ -22,11 +22,13 @@ from iot_mqtt.codec import (
     Subscribe,
     encode,
 )
+from iot_mqtt.codec.decoder import ALIAS_ADDED, ALIAS_BYTES, ALIAS_STEP
 from iot_mqtt.codec.kinds import PacketType
 from iot_mqtt.codec.order import TABLE, Phase
 from iot_mqtt.errors import MqttError, ReasonCode
 from iot_mqtt.values import ProtocolVersion
 from tests.cases.table import V5, V31, V311, picture
+from tests.cases.twins import DECODERS
 
 
 @pytest.mark.parametrize(
@@ -249,6 +251,62 @@ def test_a_wrong_packet_with_an_alias_is_an_error(wrong: bytes, reason: ReasonCo
     *runs, error = decoder.feed(aliased(b"a", 1) + aliased(b"", 1) + wrong + aliased(b"a", 1))
     assert sum(run.count for run in runs if isinstance(run, PublishRun)) == 2
     assert isinstance(error, MqttError) and error.reason is reason
+
+
+@pytest.mark.parametrize("kind", sorted(DECODERS))
+@pytest.mark.parametrize("anew", [False, True])
+def test_topics_that_aliases_stand_for_are_bounded(kind: str, anew: bool) -> None:
+    """All of one connection together, also where small ones are set anew; what came before is there."""
+    decoder = DECODERS[kind](topic_alias_maximum=64, version=V5)
+    large = b"t" * 60_000
+    if anew:
+        for alias in range(1, 65):
+            (run,) = decoder.feed(aliased(b"small", alias))
+            assert isinstance(run, PublishRun)
+    items, count = decoder.feed(b""), 0
+    while len(items) < 2:
+        count += 1
+        items = decoder.feed(aliased(large, count))
+        assert isinstance(items[0], PublishRun) and items[0].topic == large
+    assert ALIAS_BYTES < count * len(large) <= ALIAS_BYTES + ALIAS_STEP + len(large)
+    error = items[-1]
+    assert isinstance(error, MqttError) and error.reason is ReasonCode.QUOTA_EXCEEDED
+    assert str(ALIAS_BYTES) in error.detail
+    assert decoder.feed(aliased(b"a", None)) == []
+
+
+@pytest.mark.parametrize("kind", sorted(DECODERS))
+def test_topics_of_aliases_may_be_used_and_set_anew_without_end(kind: str) -> None:
+    """What they replace counts no more, nor does a payload; more aliases than usual have room for usual topics."""
+    decoder = DECODERS[kind](topic_alias_maximum=64, version=V5)
+    for round in range(8):
+        for alias in range(1, 65):
+            topic = b"%d-%d" % (round, alias) + b"t" * 3000
+            (run,) = decoder.feed(aliased(topic, alias) + aliased(b"", alias, b"x" * 9000))
+            assert isinstance(run, PublishRun) and run.topic == topic and run.count == 2
+    decoder = DECODERS[kind](topic_alias_maximum=10_000, version=V5)
+    for alias in range(1, 10_001):
+        (run,) = decoder.feed(aliased(b"%05d" % alias + b"t" * 200, alias))
+        assert isinstance(run, PublishRun)
+
+
+@pytest.mark.parametrize("kind", sorted(DECODERS))
+@pytest.mark.parametrize("between", [b"", b"\xc0\x00"])
+def test_few_bytes_do_not_become_gigabytes(kind: str, between: bytes) -> None:
+    """An alias of eight bytes stands for a topic of 60 kB, however often; what fits is there."""
+    decoder = DECODERS[kind](topic_alias_maximum=64, version=V5)
+    topic = b"t" * 60_000
+    decoder.feed(aliased(topic, 1))
+    many = b"".join((aliased(b"", 1, b"") * 100 + between) for _ in range(82))
+    *items, error = decoder.feed(many)
+    assert isinstance(error, MqttError) and error.reason is ReasonCode.QUOTA_EXCEEDED
+    size = sum(len(item.wire) for item in items if isinstance(item, PublishRun))
+    assert ALIAS_ADDED < size + len(topic) < ALIAS_ADDED + 3 * len(topic)
+    usual = DECODERS[kind](topic_alias_maximum=64, version=V5)
+    usual.feed(aliased(b"u" * 400, 1))
+    for _ in range(3):
+        items = usual.feed(aliased(b"", 1, b"") * 65_536)
+        assert sum(item.count for item in items if isinstance(item, PublishRun)) == 65_536
 
 
 def test_nobody_keeps_aliases_for_clients() -> None:
