@@ -69,6 +69,8 @@ class MqttSettings:
     max_half_open_per_address: int = 0
     #: Bytes that wait in the outboxes of all connections.
     max_outbox_bytes: int = 512 * 1024 * 1024
+    #: Bytes of packets of all connections that have begun and are not complete.
+    max_unfinished_bytes: int = 256 * 1024 * 1024
     #: Sessions, connected or not; of those that may outlive their connection (0: nine tenths of all).
     max_sessions: int = 1_000_000
     max_kept_sessions: int = 0

@@ -20,6 +20,7 @@ from iot_mqtt.pipeline.stage import Batch, Context, Stage
 from iot_mqtt.pipeline.timeouts import ConnectTimeouts
 from iot_mqtt.pipeline.tls import TlsEstablished
 from iot_mqtt.pipeline.tls_context import TlsConfigurationError, TlsContext
+from iot_mqtt.pipeline.unfinished import Unfinished
 from iot_mqtt.pipeline.visitors import AddressLimits, Visitors
 from iot_mqtt.pipeline.wheel import Timeout, TimingWheel
 
@@ -62,6 +63,7 @@ __all__ = [
     "TlsContext",
     "TlsEstablished",
     "TlsSettings",
+    "Unfinished",
     "Visitors",
     "WebSocketSettings",
     "listen",

@@ -27,6 +27,7 @@ from iot_mqtt.pipeline.outbox import Link, Outbox
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.rows import Ends
 from iot_mqtt.pipeline.settings import OutboxSettings
+from iot_mqtt.pipeline.unfinished import Unfinished
 from iot_mqtt.pipeline.wheel import Timeout, TimingWheel
 
 __all__ = ["Channel", "ChannelSettings", "InputClosed", "Recorded", "TlsStarter"]
@@ -67,6 +68,8 @@ class ChannelSettings:
     login: LoginLimit | None = None
     #: Of what waits for all connections; None: no limit.
     debts: Debts | None = None
+    #: Of large packets that are not complete, of all connections; None: no limit.
+    unfinished: Unfinished | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +271,8 @@ class Channel:
         self.outbox.retire()
         if self.login is not None:
             self.login.budget.forget(self)
+        if self.large and self.settings.unfinished is not None:
+            self.settings.unfinished.forget(self)
 
     # for the head and the outbox
 

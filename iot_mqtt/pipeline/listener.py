@@ -26,6 +26,7 @@ from iot_mqtt.pipeline.settings import ListenerSettings
 from iot_mqtt.pipeline.tls import TlsStage
 from iot_mqtt.pipeline.tls_context import TlsContext
 from iot_mqtt.pipeline.transport import ChannelFactory
+from iot_mqtt.pipeline.unfinished import Unfinished
 from iot_mqtt.pipeline.websocket import WebSocketStage
 from iot_mqtt.pipeline.wheel import TimingWheel
 
@@ -93,10 +94,12 @@ def listen(
     login: LoginLimit | None = None,
     handshakes: LoginBudget | None = None,
     debts: Debts | None = None,
+    unfinished: Unfinished | None = None,
 ) -> Listening:
     """Open a port. ``make_layout`` is asked once for the stages above the transport's own; ``doorman`` says who is let
     in (None: whoever comes, within the settings), ``login`` what clients may send before they have logged in,
-    ``handshakes`` how many of TLS may be under way, ``debts`` what may wait for all of them.
+    ``handshakes`` how many of TLS may be under way, ``debts`` what may wait for all of them,
+    ``unfinished`` what may be held of packets that are not complete.
 
     Raises ``TlsConfigurationError`` or Twisted's ``CannotListenError``.
     """
@@ -105,7 +108,14 @@ def listen(
         doorman = Doorman(settings, wheel.clock.monotonic)
     layout = transport_stages(settings, doorman) + make_layout(settings)
     channel_settings = ChannelSettings(
-        settings.name, wheel, address(settings.host, settings.port), settings.outbox, settings.linger, login, debts
+        settings.name,
+        wheel,
+        address(settings.host, settings.port),
+        settings.outbox,
+        settings.linger,
+        login,
+        debts,
+        unfinished,
     )
     factory = ChannelFactory(reactor, channel_settings, layout, doorman, tls)
     binding: Any = tcp.makeBinding(settings.host, settings.port, reuseAddress=True, reusePort=settings.reuse_port)

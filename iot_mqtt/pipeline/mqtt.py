@@ -51,6 +51,11 @@ class MqttCodecStage(Stage):
             recorded.follow(data, decoder.buffered, decoder.missing)
         if decoder.large or channel.large:
             channel.large, channel.missing = decoder.large, decoder.missing
+            unfinished = channel.settings.unfinished
+            if unfinished is not None:
+                unfinished.change(channel, decoder.buffered if decoder.large else 0, anew=bool(items))
+                if channel.closing:
+                    return
         if not items:
             return
         last = items[-1]

@@ -37,6 +37,9 @@ OUTBOX_LIMIT = CloseReason("outbox_limit", "the peer does not read", ReasonCode.
 OUTBOX_TOTAL = CloseReason(
     "outbox_total", "too much waits for all peers, and most for this one", ReasonCode.QUOTA_EXCEEDED
 )
+UNFINISHED_TOTAL = CloseReason(
+    "unfinished_total", "too much of packets that are not complete, and this one began first", ReasonCode.QUOTA_EXCEEDED
+)
 SHUTTING_DOWN = CloseReason("shutting_down", "", ReasonCode.SERVER_SHUTTING_DOWN)
 
 

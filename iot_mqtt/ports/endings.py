@@ -43,6 +43,7 @@ _TEXTS: Final = {
     "server_moved": "sent to another node, for good",
     "outbox_limit": "the client did not read",
     "outbox_total": "too much waited for all clients, and most for this one, which did not read",
+    "unfinished_total": "too much was held of packets that were not complete, and the client's had begun first",
     "failed": "an error of the node",
 }
 

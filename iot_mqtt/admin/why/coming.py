@@ -25,6 +25,7 @@ _ENDS: Final = {
     "codec_unavailable": ("codec_unavailable", "iot-mqtt ctl plugins list"),
     "message_rate_too_high": ("rate_limited", "iot-mqtt ctl limits explain"),
     "packet_too_large": ("sent_too_large", "mqtt.max_packet_size"),
+    "unfinished_total": ("sent_too_slowly", "let the client send smaller packets; mqtt.max_unfinished_bytes"),
     "use_another_server": ("sent_away", "iot-mqtt ctl node progress"),
     "server_moved": ("sent_away", "iot-mqtt ctl node progress"),
     "server_shutting_down": ("node_stopped", None),

@@ -37,6 +37,7 @@ from iot_mqtt.pipeline import (
     LoginBudget,
     Share,
     TimingWheel,
+    Unfinished,
     listen,
 )
 from iot_mqtt.pipeline.pipeline import Pipeline
@@ -84,6 +85,7 @@ class Listeners:
         self._logins = LoginBudget(config.mqtt.max_connecting_bytes)
         self._handshakes = LoginBudget(config.mqtt.max_handshakes, TLS_HANDSHAKES)
         self._debts = Debts(config.mqtt.max_outbox_bytes)
+        self._unfinished = Unfinished(_unfinished_bytes(config))
         self._visitors = make_visitors(config.doors, clock)
         self._address_limits = self._visitors.limits
         self._descriptors = Descriptors.of_process(config.doors.max_connections)
@@ -148,6 +150,7 @@ class Listeners:
                 login=make_login_limit(self._config.mqtt, self._logins, config.protocol),
                 handshakes=self._handshakes,
                 debts=self._debts,
+                unfinished=self._unfinished,
             )
         except Exception:
             share.end()
@@ -178,7 +181,7 @@ class Listeners:
         """The limits of all ports, and of each, are others now."""
         mqtt = config.mqtt
         self._logins.limit, self._handshakes.limit = mqtt.max_connecting_bytes, mqtt.max_handshakes
-        self._debts.limit = mqtt.max_outbox_bytes
+        self._debts.limit, self._unfinished.limit = mqtt.max_outbox_bytes, _unfinished_bytes(config)
         limits = HalfOpenLimits(mqtt.max_half_open, mqtt.max_half_open_per_listener, mqtt.max_half_open_per_address)
         self._half_open.limit(limits)
         self._half_open.within(self._descriptors.limit)
@@ -201,6 +204,11 @@ class Listeners:
     def states(self) -> Mapping[str, OpenListener]:
         """Those that are open, by name."""
         return self._open
+
+
+def _unfinished_bytes(config: Config) -> int:
+    """One packet may be there in any case."""
+    return max(config.mqtt.max_unfinished_bytes, config.mqtt.max_packet_size)
 
 
 def _let_go(channel: Channel) -> None:

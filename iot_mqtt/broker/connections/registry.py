@@ -32,7 +32,11 @@ TURNED_AWAY = frozenset(
 #: Endings of those who were cut off because they did not read.
 CUT_OFF = frozenset({"outbox_limit", "outbox_total"})
 #: Endings decided below the protocol that count as errors.
-FAULTS = frozenset({"connect_timeout", "before_login", "half_open", "tls_handshakes", "failed"}) | TURNED_AWAY | CUT_OFF
+FAULTS = (
+    frozenset({"connect_timeout", "before_login", "half_open", "tls_handshakes", "unfinished_total", "failed"})
+    | TURNED_AWAY
+    | CUT_OFF
+)
 #: What is told of a client that is gone.
 WHO_LEFT = (*WHO, "reason", "text")
 
