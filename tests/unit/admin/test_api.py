@@ -238,6 +238,7 @@ def test_publishing_bytes_expiry_and_properties(view: FakeView, browser: Browser
         {"topic": "a", "properties": {"content": "x"}},
         {"topic": "a", "properties": {"user_properties": [["k"]]}},
         {"topic": "a", "properties": {"user_properties": [["k", "\ud800"]]}},
+        {"topic": "a", "properties": {"user_properties": [["k\0", "v"]]}},
         {"topic": "a", "properties": {"content_type": "\x00"}},
         {"topic": "a", "properties": {"content_type": "x" * 65_536}},
         {"topic": "a", "properties": {"response_topic": "a/+"}},
