@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from iot_mqtt.admin.call import Call, Page, pair
-from iot_mqtt.admin.device_shapes import device_schemas, of_command, of_device
+from iot_mqtt.admin.device_shapes import device_schemas, of_command, of_device, of_sequence
 from iot_mqtt.admin.errors import bad_request, existing
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Schemas
@@ -69,6 +69,15 @@ class DeviceResources(Resource):
         found = await self._devices.find(gateway, device)
         return of_device(existing(found, f"{call.path['target']!r} was never seen"))
 
+    @get("devices/{target}/sequence", "How far the frames of a gateway are safe.", "Sequence")
+    async def _sequence(self, call: Call) -> Json:
+        gateway = call.path["target"]
+        return of_sequence(gateway, existing(await self._devices.sequence(gateway), _no_sequence(call)))
+
+    @delete("devices/{target}/sequence", "Forget that: none of its frames counts as a repetition, in no numbering.")
+    async def _forget_sequence(self, call: Call) -> None:
+        existing(await self._devices.forget_sequence(call.path["target"]) or None, _no_sequence(call))
+
     @get("shadows/{target}", "What a device reported and what is desired.", "Shadow")
     async def _get(self, call: Call) -> Json:
         target = call.path["target"]
@@ -100,6 +109,10 @@ class DeviceResources(Resource):
         """Raise unless the user in whose name the call is has the right; the operator's own calls need none."""
         if call.user is not None and not self._lets(call.user, action, target):
             raise NotHis(f"{call.user} may not {action} {target!r}")
+
+
+def _no_sequence(call: Call) -> str:
+    return f"no sequence is known of {call.path['target']!r}"
 
 
 def _no_shadow(call: Call) -> str:

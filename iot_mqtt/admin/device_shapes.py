@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from iot_mqtt.admin.schemas import Json, body_of, maybe, object_of
 from iot_mqtt.admin.shapes import of_bytes
-from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice
+from iot_mqtt.ports.access import user_of
+from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice, StoredSequence
 
 _TEXT: Final[Json] = {"type": "string"}
 _NUMBER: Final[Json] = {"type": "number"}
@@ -49,6 +50,14 @@ _DEVICE: Final[Json] = {
 }
 
 
+_SEQUENCE: Final[Json] = {
+    "gateway": _TEXT,
+    "epoch": {"type": "integer", "description": "In another one its numbering begins anew."},
+    "sequence": {"type": "integer", "description": "Frames up to this one are taken for repetitions."},
+    "user": {"type": ["string", "null"], "description": "Whose gateway it is; empty: anonymous, null: not known."},
+}
+
+
 def of_command(command: StoredCommand, *, with_body: bool = False) -> Json:
     """Listings leave the body out. Times are wall-clock seconds."""
     shape = _described(command, _COMMAND)
@@ -57,6 +66,11 @@ def of_command(command: StoredCommand, *, with_body: bool = False) -> Json:
 
 def of_device(device: StoredDevice) -> Json:
     return _described(device, _DEVICE)
+
+
+def of_sequence(gateway: str, found: StoredSequence) -> Json:
+    user = None if found.owner is None else user_of(found.owner)
+    return {"gateway": gateway, "epoch": found.epoch, "sequence": found.highest, "user": user}
 
 
 def _described(value: object, schema: Json) -> Json:
@@ -89,6 +103,7 @@ def device_schemas() -> Json:
         "CommandWithBody": object_of({**_COMMAND, "body": _MAYBE_TEXT, "body_base64": _BASE64}),
         "CommandOrder": body_of(order, "target"),
         "Device": object_of(_DEVICE),
+        "Sequence": object_of(_SEQUENCE),
         "Shadow": object_of({"target": _TEXT, "reported": half, "desired": half, "delta": _SOME}),
         "Desired": body_of(desired, "desired"),
     }

@@ -104,6 +104,7 @@ class Accompanied:
     def join(self, asking: Asking) -> None:
         """There are other nodes; before anything is loaded."""
         self.elsewhere.join(asking)
+        self.devices.join(asking)
 
     async def load(self, accompany: Callable[[Accompanying], None]) -> None:
         """Before a listener opens, and when the sessions are loaded: what is at home here. ``accompany`` has the broker

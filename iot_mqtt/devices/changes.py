@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from iot_mqtt.broker.driving import done, drive
-from iot_mqtt.ports.devices import DeviceStore, StoredCommand, StoredDevice, StoredShadow
+from iot_mqtt.ports.devices import DeviceStore, StoredCommand, StoredDevice, StoredSequence, StoredShadow
 from iot_mqtt.ports.grid import WriteBatch
 from iot_mqtt.ports.store import CommitOrder, Store
 
@@ -47,7 +47,7 @@ class Changes:
         self._commands: dict[tuple[str, str], WriteBatch] = {}
         self._bodies = WriteBatch()
         self._devices: dict[tuple[str, str], WriteBatch] = {}
-        self._sequences: dict[str, tuple[int, int]] = {}
+        self._sequences: dict[str, StoredSequence | None] = {}
         self._reported: dict[str, WriteBatch] = {}
         #: What waits for a commit, in the order of the tickets.
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
@@ -89,9 +89,14 @@ class Changes:
         self._store.remove_device(record, gateway, device)
         self._turn.reserve()
 
-    def sequence(self, gateway: str, epoch: int, sequence: int) -> None:
+    def sequence(self, gateway: str, sequence: StoredSequence) -> None:
         """Everything of a gateway up to this number is in the batch of this turn, or was safe before."""
-        self._sequences[gateway] = (epoch, sequence)
+        self._sequences[gateway] = sequence
+        self._turn.reserve()
+
+    def forget_sequence(self, gateway: str) -> None:
+        """Nothing of it is taken for a repetition any more."""
+        self._sequences[gateway] = None
         self._turn.reserve()
 
     def reported(self, target: str, shadow: StoredShadow) -> None:
@@ -138,8 +143,11 @@ class Changes:
         for record in (bodies, *commands.values(), *devices.values(), *reported.values()):
             batch.operations += record.operations
         sequences, self._sequences = self._sequences, {}
-        for gateway, (epoch, sequence) in sequences.items():
-            self._store.put_sequence(batch, gateway, epoch, sequence)
+        for gateway, sequence in sequences.items():
+            if sequence is None:
+                self._store.remove_sequence(batch, gateway)
+            else:
+                self._store.put_sequence(batch, gateway, sequence)
 
     def committed(self, ticket: int) -> None:
         """What waited goes on, but not in the middle of the commit's own end."""

@@ -1,7 +1,6 @@
 """Gateways, the devices behind them and MQTT devices: when they were first and last seen, and what they speak.
 
-Also the highest sequence of each gateway whose readings are safe, so that what it sends again after a reconnect,
-anywhere, is recognised. Sequences are written with the readings; the rest lazily, because nobody waits for it.
+Written lazily, because nobody waits for it; but for the sequences of gateways (``sequences``), beside which this is.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
 from iot_mqtt.devices.changes import Changes
 from iot_mqtt.devices.remembered import Key, Remembered, Seen
+from iot_mqtt.devices.sequences import Asking, Sequences
 from iot_mqtt.devices.settings import DevicesSettings
-from iot_mqtt.ports.devices import DeviceStore, StoredDevice, replace
+from iot_mqtt.ports.devices import DeviceStore, StoredDevice, StoredSequence, replace
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.sessions.sessions import Sessions
@@ -45,8 +45,8 @@ class Devices:
         #: Who changed since it was written.
         self._dirty: dict[Key, None] = {}
         self._next_write = 0.0
-        #: Gateway → epoch and highest sequence that was taken; while it is connected here.
-        self._sequences: dict[str, tuple[int, int]] = {}
+        #: What was taken of gateways; while they are connected here.
+        self._sequences = Sequences(store, changes, sessions)
         #: Addresses that each gateway is connected from; two while one takes over from the other.
         self._present: dict[str, set[str]] = {}
         #: Those of them that speak MQTT themselves.
@@ -57,6 +57,10 @@ class Devices:
         self.forgotten = 0
         #: Told target, values and time.
         self.on_values: Callable[[str, Mapping[str, Any] | bytes, int], None] = _nothing
+
+    def join(self, asking: Asking) -> None:
+        """There are other nodes."""
+        self._sequences.join(asking)
 
     def restore(self, records: list[StoredDevice]) -> None:
         """What the store has. Whoever is marked as online was so when the node ended."""
@@ -77,10 +81,7 @@ class Devices:
         drive(self._read(gateway), lambda _: then(), partial(self._not_read, gateway, then))
 
     async def _read(self, gateway: str) -> None:
-        stored = await self._store.sequence(gateway)
-        have = self._sequences.get(gateway)
-        if stored is not None and (have is None or (have[0] == stored[0] and have[1] < stored[1])):
-            self._sequences[gateway] = stored
+        await self._sequences.read(gateway)
         async for record in self._store.devices(gateway):
             key = (record.gateway, record.device)
             if self._seen.get(key) is None and self._seen.has_room(key):
@@ -93,16 +94,12 @@ class Devices:
 
     def login(self, gateway: str, *, codec: str, version: str, peer: str, epoch: int = 0) -> int:
         """A gateway was let in. The highest sequence that is safe, 0 if none. ``epoch``: of its numbering; with another
-        one than before it begins anew.
+        one than before, or as another user's, it begins anew.
         """
         self._clients.discard(gateway)
         if self._arrived(gateway, codec, version, peer) is not None:
             self._write((gateway, ""))
-        have = self._sequences.get(gateway)
-        if have is None or have[0] != epoch:
-            self._sequences[gateway] = (epoch, 0)
-            return 0
-        return have[1]
+        return self._sequences.begin(gateway, epoch)
 
     def left(self, gateway: str, peer: str = "") -> None:
         """The connection from this address is gone; one that had not logged in yet does not matter."""
@@ -117,7 +114,7 @@ class Devices:
         key = (gateway, "")
         seen = self._seen.get(key)
         if seen is None:
-            self._sequences.pop(gateway, None)
+            self._sequences.drop(gateway)
         elif seen.record.online:
             seen.last_seen = self._clock.wall()
             seen.record = replace(seen.record, online=False)
@@ -187,7 +184,7 @@ class Devices:
 
     def moved(self, gateway: str) -> None:
         """Its session is going to another node, which knows better from now on."""
-        self._sequences.pop(gateway, None)
+        self._sequences.drop(gateway)
         self._seen.forget((gateway, ""))
 
     # Devices.
@@ -219,7 +216,7 @@ class Devices:
 
     def is_fresh(self, gateway: str, sequence: int) -> bool:
         """Whether a frame is new."""
-        fresh = sequence > self._sequences.get(gateway, (0, 0))[1]
+        fresh = sequence > self._sequences.highest(gateway)
         self.duplicates += not fresh
         return fresh
 
@@ -227,17 +224,13 @@ class Devices:
         """Everything up to this frame has been published, and becomes safe together with that: call it in the turn of
         the last of it.
         """
-        epoch, highest = self._sequences.get(gateway, (0, 0))
-        if sequence > highest:
-            self._sequences[gateway] = (epoch, sequence)
-            self._changes.sequence(gateway, epoch, sequence)
+        if sequence > self._sequences.highest(gateway):
+            self._sequences.put(gateway, sequence)
 
     def not_taken(self, gateway: str, sequence: int) -> None:
         """What was called taken behind this frame was refused after all, and is to come again."""
-        epoch, highest = self._sequences.get(gateway, (0, 0))
-        if sequence < highest:
-            self._sequences[gateway] = (epoch, sequence)
-            self._changes.sequence(gateway, epoch, sequence)
+        if sequence < self._sequences.highest(gateway):
+            self._sequences.put(gateway, sequence)
 
     def _put(self, key: Key, seen: Seen) -> bool:
         """False: there is no room for it."""
@@ -249,7 +242,7 @@ class Devices:
             return False
         self._dirty.pop(forgotten, None)
         if not forgotten[1]:
-            self._sequences.pop(forgotten[0], None)
+            self._sequences.forget(forgotten[0])
         self._changes.forget_device(*forgotten)
         return True
 
@@ -306,6 +299,14 @@ class Devices:
             if record.device == device:
                 return record
         return None
+
+    async def sequence(self, gateway: str) -> StoredSequence | None:
+        """How far its frames are safe."""
+        return await self._sequences.find(gateway)
+
+    async def forget_sequence(self, gateway: str) -> bool:
+        """Take none of its frames for a repetition any more; False: none was. Raises ``Unavailable``."""
+        return await self._sequences.forget_everywhere(gateway)
 
     async def _shown(self, gateway: str | None) -> AsyncIterator[StoredDevice]:
         """Each gateway comes before its devices. These are online while it is, as long as they are heard of."""

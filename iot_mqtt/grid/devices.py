@@ -4,7 +4,7 @@
     commands   client prefix │ "c" │ command id        JSON: a command
                client prefix │ "b" │ command id        its body, as it came
     devices    "d" │ client prefix │ device            JSON: a gateway (no device) or a device
-               "s" │ gateway                           epoch (8) │ sequence (8)
+               "s" │ gateway                           epoch (8) │ sequence (8) │ owner's length (4) │ owner
     shadows    "r" │ target, "d" │ target              JSON: what was reported, what is desired
 
 The client prefix is that of the gateway, or of the MQTT device, whose session brings the commands. Every value has
@@ -20,9 +20,19 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from struct import Struct
 from typing import Any, TypeVar
 
-from iot_mqtt.grid.records.base import VERSION, Unreadable, check_version
+from iot_mqtt.grid.records.base import VERSION, StructError, Unreadable, check_version
 from iot_mqtt.grid.records.keys import client_prefix
-from iot_mqtt.ports.devices import Half, State, StoredCommand, StoredDevice, StoredShadow, UnreadableShadow, owner_of
+from iot_mqtt.ports.devices import (
+    Half,
+    State,
+    StoredCommand,
+    StoredDevice,
+    StoredSequence,
+    StoredShadow,
+    UnreadableShadow,
+    owner_of,
+    replace,
+)
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
 from iot_mqtt.ports.json_reader import STORED_DEPTH, is_deep
 
@@ -32,6 +42,7 @@ T = TypeVar("T")
 
 _VERSION = bytes((VERSION,))
 _SEQUENCE = Struct(">QQ")
+_LENGTH = Struct(">I")
 _COMMAND, _BODY = b"c", b"b"
 
 
@@ -93,12 +104,15 @@ class GridDeviceStore:
             if device is not None:
                 yield device
 
-    def put_sequence(self, batch: WriteBatch, gateway: str, epoch: int, sequence: int) -> None:
-        batch.put(CacheName.DEVICES, b"s" + gateway.encode(), _VERSION + _SEQUENCE.pack(epoch, sequence))
+    def put_sequence(self, batch: WriteBatch, gateway: str, sequence: StoredSequence) -> None:
+        batch.put(CacheName.DEVICES, b"s" + gateway.encode(), encode_sequence(sequence))
 
-    async def sequence(self, gateway: str) -> tuple[int, int] | None:
+    def remove_sequence(self, batch: WriteBatch, gateway: str) -> None:
+        batch.remove(CacheName.DEVICES, b"s" + gateway.encode())
+
+    async def sequence(self, gateway: str) -> StoredSequence | None:
         value = await self._grid.get(CacheName.DEVICES, b"s" + gateway.encode())
-        return None if value is None else self._read(CacheName.DEVICES, _decode_sequence, value)
+        return None if value is None else self._read(CacheName.DEVICES, decode_sequence, value)
 
     # Shadows.
 
@@ -263,12 +277,29 @@ def _is_damaged(value: bytes) -> bool:
     return False
 
 
-def _decode_sequence(value: bytes) -> tuple[int, int]:
+def encode_sequence(sequence: StoredSequence) -> bytes:
+    record = _VERSION + _SEQUENCE.pack(sequence.epoch, sequence.highest)
+    if sequence.owner is None:
+        return record
+    owner = sequence.owner.encode("utf-8", "replace")
+    return record + _LENGTH.pack(len(owner)) + owner
+
+
+def decode_sequence(value: bytes) -> StoredSequence:
+    """Those of earlier releases end behind the number."""
     found = _behind_version(value)
-    if len(found) < _SEQUENCE.size:
-        raise Unreadable("a sequence cut short")
-    epoch, sequence = _SEQUENCE.unpack_from(found)
-    return epoch, sequence
+    try:
+        sequence = StoredSequence(*_SEQUENCE.unpack_from(found))
+        found = found[_SEQUENCE.size :]
+        if not found:
+            return sequence
+        (length,) = _LENGTH.unpack_from(found)
+        owner = found[_LENGTH.size : _LENGTH.size + length]
+        if len(owner) < length:
+            raise Unreadable("a sequence cut short")
+        return replace(sequence, owner=owner.decode())
+    except (StructError, UnicodeDecodeError) as error:
+        raise Unreadable(f"a sequence: {error!r}") from error
 
 
 def _written(record: Mapping[str, Any]) -> bytes:

@@ -22,6 +22,7 @@ __all__ = [
     "State",
     "StoredCommand",
     "StoredDevice",
+    "StoredSequence",
     "StoredShadow",
     "owner_of",
     "replace",
@@ -124,6 +125,22 @@ class Half(StrEnum):
     DESIRED = "d"
 
 
+@dataclass(frozen=True, slots=True)
+class StoredSequence:
+    """How far the frames of a gateway are safe."""
+
+    #: Of its numbering; in another one it begins anew.
+    epoch: int
+    highest: int
+    #: Whose gateway it is (``Principal.identity``). None: a release before did not write it, perhaps during an upgrade;
+    #: then it is of whoever comes next.
+    owner: str | None = None
+
+    def is_anothers(self, owner: str | None) -> bool:
+        """Whether it says nothing of the gateway of this owner."""
+        return self.owner is not None and owner is not None and self.owner != owner
+
+
 class UnreadableShadow(Unavailable):
     """There is one that this version cannot read: it is neither none, nor to be written over."""
 
@@ -200,11 +217,11 @@ class DeviceStore(Protocol):
 
     # The highest safe sequence of a gateway.
 
-    def put_sequence(self, batch: WriteBatch, gateway: str, epoch: int, sequence: int) -> None: ...
+    def put_sequence(self, batch: WriteBatch, gateway: str, sequence: StoredSequence) -> None: ...
 
-    async def sequence(self, gateway: str) -> tuple[int, int] | None:
-        """(epoch, sequence)"""
-        ...
+    def remove_sequence(self, batch: WriteBatch, gateway: str) -> None: ...
+
+    async def sequence(self, gateway: str) -> StoredSequence | None: ...
 
     # Shadows.
 

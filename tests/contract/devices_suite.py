@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 
 from iot_mqtt.grid.devices import GridDeviceStore
-from iot_mqtt.ports.devices import Half, State, StoredCommand, StoredDevice, StoredShadow, replace
+from iot_mqtt.ports.devices import Half, State, StoredCommand, StoredDevice, StoredSequence, StoredShadow, replace
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
 from tests.contract.driving import Pump
 
@@ -117,13 +117,22 @@ class DevicesSuite:
         other = StoredDevice("gx", "a", 1.0, 2.0)
         for device in (*devices, other):
             opened.write(lambda batch, device=device: opened.store.put_device(batch, device))  # type: ignore[misc]
-        opened.write(lambda batch: opened.store.put_sequence(batch, "gw", 7, 2**63))
+        opened.write(lambda batch: opened.store.put_sequence(batch, "gw", StoredSequence(7, 2**63)))
         assert opened.all(opened.store.devices("gw")) == devices
         assert len(opened.all(opened.store.devices())) == 4
         opened.write(lambda batch: opened.store.remove_device(batch, "gw", "a"))
         assert [one.device for one in opened.all(opened.store.devices("gw"))] == ["", "b"]
-        assert opened.pump.run(opened.store.sequence("gw")) == (7, 2**63)
+        assert opened.pump.run(opened.store.sequence("gw")) == StoredSequence(7, 2**63)
         assert opened.pump.run(opened.store.sequence("gx")) is None
+
+    @pytest.mark.parametrize("owner", [None, "", "ann\0001", "ü" * 40_000])
+    def test_a_sequence_comes_back(self, opened: Opened, owner: str | None) -> None:
+        """With whose gateway it is, and until it is removed."""
+        store, run, found = opened.store, opened.pump.run, StoredSequence(1, 2, owner)
+        opened.write(lambda batch: store.put_sequence(batch, "gw", found))
+        assert run(store.sequence("gw")) == found
+        opened.write(lambda batch: store.remove_sequence(batch, "gw"))
+        assert run(store.sequence("gw")) is None
 
     def test_a_shadow_has_two_halves(self, opened: Opened) -> None:
         """One is written, one is swapped, version by version."""

@@ -29,9 +29,11 @@ from iot_mqtt.grid.archive import ArchiveReader, BadArchive
 from iot_mqtt.grid.devices import (
     decode_command,
     decode_device,
+    decode_sequence,
     decode_shadow,
     encode_command,
     encode_device,
+    encode_sequence,
     encode_shadow,
 )
 from iot_mqtt.grid.ignite.frames import BadFrame, FrameReader, Welcome
@@ -49,7 +51,7 @@ from iot_mqtt.grid.records.directory import (
     encode_document,
 )
 from iot_mqtt.pipeline.clock import ManualClock
-from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice, StoredShadow
+from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice, StoredSequence, StoredShadow
 from iot_mqtt.ports.directory import Document
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from iot_mqtt.ports.registry import Member
@@ -62,6 +64,7 @@ DOCUMENT = Document("rules", "a", 3, {"x": 1})
 DOCUMENT_KEY = document_key("rules", "a")
 COMMAND = StoredCommand(id="c", target="t", state=State.QUEUED, accepted_at=1.0)
 DEVICE = StoredDevice("g", "d", 1.0, 2.0)
+SEQUENCE = StoredSequence(1, 2, "ann")
 SHADOW = StoredShadow(2, {"x": 1}, {"x": 1}, None)
 MEMBER = Member("n", 1, 2, "1.0", (1,))
 HEARTBEAT = Heartbeat(1, 2, 3, 4, 5, 0.5)
@@ -100,6 +103,7 @@ RECORDS = [
     fields("changes of documents", decode_changes, Changes(3), encode_changes(Changes(3))),
     fields("a command", decode_command, COMMAND, encode_command(COMMAND)),
     fields("a device", decode_device, DEVICE, encode_device(DEVICE)),
+    binary("a sequence", decode_sequence, SEQUENCE, encode_sequence(SEQUENCE)),
     fields("a shadow", decode_shadow, SHADOW, encode_shadow(SHADOW)),
 ]
 

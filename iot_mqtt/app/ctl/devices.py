@@ -160,6 +160,23 @@ def devices_show(node: Node, as_json: bool, target: str) -> None:
     print_one(found, as_json)
 
 
+@devices.command("sequence")
+@click.argument("gateway")
+@on_node
+def devices_sequence(node: Node, as_json: bool, gateway: str) -> None:
+    """Show how far the frames of GATEWAY are safe: those up to there are taken for repetitions."""
+    print_one(node.get("devices", gateway, "sequence"), as_json)
+
+
+@devices.command("forget-sequence")
+@click.argument("gateway")
+@on_node
+def devices_forget_sequence(node: Node, as_json: bool, gateway: str) -> None:
+    """Take none of the frames of GATEWAY for a repetition any more: it counts anew from its next login."""
+    node.delete("devices", gateway, "sequence")
+    print_done({"forgotten": gateway}, as_json)
+
+
 @click.group()
 def shadow() -> None:
     """What a device reported, and what is desired of it."""

@@ -110,6 +110,19 @@ def test_devices_are_listed(node: DeviceNode, browser: Browser) -> None:
     assert browser.get("/api/v1/devices/gw%2Fb").status == 404
 
 
+def test_a_sequence_is_shown_and_forgotten(node: DeviceNode, browser: Browser) -> None:
+    """Of a gateway that has sent something."""
+    assert browser.get("/api/v1/devices/gw/sequence").status == 404
+    assert browser.delete("/api/v1/devices/gw/sequence").status == 404
+    node.accompanied.devices.taken("gw", 7)
+    node.turn()
+    shown = browser.get("/api/v1/devices/gw/sequence").json
+    assert shown == {"gateway": "gw", "epoch": 0, "sequence": 7, "user": None}
+    assert set(shown) == set(device_schemas()["Sequence"]["required"])
+    assert browser.delete("/api/v1/devices/gw/sequence").status == 204
+    assert browser.get("/api/v1/devices/gw/sequence").status == 404
+
+
 def test_a_shadow_is_desired(browser: Browser) -> None:
     """A version that is not the present one is refused."""
     found = browser.post("/api/v1/shadows/gw%2Fa", {"desired": {"t": 1}}).json

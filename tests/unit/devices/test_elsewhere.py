@@ -470,3 +470,24 @@ def test_a_sole_node_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     sender = node.connect("sender")
     with Blind(node, monkeypatch):
         order(sender, "d1", id="c1")
+
+
+def test_a_sequence_is_forgotten_on_all_nodes() -> None:
+    """Whichever is asked; and not half, if one does not answer."""
+    node = DeviceNode()
+    other = among_others(node)
+    devices = node.accompanied.devices
+    devices.taken("gw", 7)
+    node.turn()
+    other.word = "no answer"
+    with pytest.raises(Unavailable, match="node 2"):
+        run(devices.forget_sequence("gw"))
+    assert run(devices.sequence("gw")) is not None
+    other.word = b""
+    assert run(devices.forget_sequence("gw"))
+    assert not run(devices.forget_sequence("gw"))
+    devices.taken("gw", 7)
+    ((name, body),) = set(other.asked)
+    assert (other.answers[name](body), other.answers[name](body)) == (b"yes", b"")
+    node.turn()
+    assert (run(devices.sequence("gw")), devices.is_fresh("gw", 1)) == (None, True)

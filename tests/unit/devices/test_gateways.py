@@ -6,15 +6,17 @@ import pytest
 
 from iot_mqtt.devices import DevicesSettings
 from iot_mqtt.devices.link.services import Verdict
+from iot_mqtt.ports.devices import StoredSequence
+from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.unit.broker.harness import Client, run
-from tests.unit.devices.devicekit import DeviceNode, confirm, order, states
+from tests.unit.devices.devicekit import DeviceNode, LetIn, confirm, order, states
 
 
-def gateway(node: DeviceNode, *, epoch: int = 0, peer: str = "p1") -> Client:
+def gateway(node: DeviceNode, *, epoch: int = 0, peer: str = "p1", user: str | None = None) -> Client:
     """What ``DeviceStage`` does."""
     devices = node.accompanied.devices
     node.patient = True
-    client = node.connect("gw", clean=False, expiry=3600)
+    client = node.connect("gw", clean=False, expiry=3600, username=user)
     node.patient = False
     client.subscribe("down/gw/#", qos=1)
     devices.known("gw", lambda: None)
@@ -162,6 +164,77 @@ def test_sequences_are_known_over_restarts_and_begin_anew_with_an_epoch() -> Non
     assert not devices.fresh("gw", 5)
     assert devices.login("gw", codec="acme", version="1", peer="p", epoch=8) == 0
     assert devices.fresh("gw", 1)
+
+
+def logged_in(node: DeviceNode, user: str | None = None) -> int:
+    """What is safe of a gateway that comes once more; the session of before is over."""
+    node.pass_time(3601)
+    gateway(node, user=user).lose()
+    node.accompanied.devices.left("gw", "p1")
+    return node.accompanied.devices.login("gw", codec="acme", version="1.2", peer="p1")
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["at once", "after a restart"])
+def test_a_sequence_is_of_the_user_whose_gateway_it_is(*, restart: bool) -> None:
+    """Whoever has the name later begins anew, and is not taken for a repetition of what another user sent."""
+    node = DeviceNode(authenticator=LetIn())
+    devices = node.accompanied.devices
+    gateway(node, user="mallory").lose()
+    assert devices.fresh("gw", 2**53 - 1)
+    devices.left("gw", "p1")
+    node.turn()
+    for user, safe in (("mallory", 2**53 - 1), ("ann", 0), (None, 0), ("mallory", 0), ("mallory", 1)):
+        if restart:
+            node.restart()
+            devices = node.accompanied.devices
+        assert (user, logged_in(node, user)) == (user, safe)
+        if not safe:
+            assert devices.fresh("gw", 1)
+            node.turn()
+
+
+def test_a_sequence_of_before_there_were_owners_is_whose_gateway_comes_first() -> None:
+    """As a release before wrote it."""
+    node = DeviceNode(authenticator=LetIn())
+    batch = WriteBatch()
+    batch.put(CacheName.DEVICES, b"sgw", b"\x10" + (0).to_bytes(8, "big") + (5).to_bytes(8, "big"))
+    run(node.grid.commit(batch))
+    node.restart()
+    devices = node.accompanied.devices
+    assert logged_in(node, "ann") == 5
+    assert devices.fresh("gw", 6)
+    node.turn()
+    assert logged_in(node, "bob") == 0
+
+
+def test_a_sequence_is_forgotten_with_its_gateway() -> None:
+    """When others make room, its record goes as well."""
+    node = DeviceNode(DevicesSettings(max_devices=1, seen_interval=0.1))
+    devices = node.accompanied.devices
+    gateway(node).lose()
+    devices.fresh("gw", 7)
+    devices.left("gw", "p1")
+    node.turn()
+    assert run(node.kept.sequence("gw")) is not None
+    devices.login("other", codec="acme", version="1", peer="p")
+    node.pass_time(1)
+    assert run(node.kept.sequence("gw")) is None
+
+
+def test_a_sequence_is_looked_at_and_forgotten_by_an_operator() -> None:
+    """So that a gateway that counts from 1 again, or jumped far ahead, is heard again."""
+    node = DeviceNode(authenticator=LetIn())
+    devices = node.accompanied.devices
+    gateway(node, user="ann")
+    assert devices.fresh("gw", 2**53 - 1)
+    node.turn()
+    assert run(devices.sequence("gw")) == StoredSequence(0, 2**53 - 1, "ann")
+    assert not devices.fresh("gw", 1)
+    assert run(devices.forget_sequence("gw"))
+    assert run(devices.sequence("gw")) is None
+    assert devices.fresh("gw", 1)
+    node.turn()
+    assert not run(devices.forget_sequence("nobody"))
 
 
 def test_a_sequence_is_safe_exactly_with_its_readings() -> None:
