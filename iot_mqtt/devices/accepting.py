@@ -21,7 +21,7 @@ from iot_mqtt.devices.elsewhere import no_session
 from iot_mqtt.devices.telling import may_answer_to
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.access import Action, form_of
-from iot_mqtt.ports.devices import State, StoredCommand, owner_of, replace
+from iot_mqtt.ports.devices import OPERATOR, State, StoredCommand, owner_of, replace
 from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
@@ -66,11 +66,13 @@ class Accepting:
         run = publication.run
         if not run.qos or run.retain or not owner_of(publication.topic[len(DOWN) :].decode()):
             return None
-        outcome = Outcome()
+        outcome, user = Outcome(), publication.origin.user
+        if connection is None and not user and not publication.publisher:
+            user = OPERATOR
         for position, message in enumerate(publication.messages):
             new = read(message, run.properties)
             try:
-                _, own = self.accept(new, publication.publisher, connection)
+                _, own = self.accept(new, publication.publisher, user, connection)
             except Refused:
                 outcome.receivers += 1
                 outcome.refuse(position)
@@ -79,8 +81,12 @@ class Accepting:
             outcome.elsewhere |= own.elsewhere
         return outcome
 
-    def accept(self, new: NewCommand, sender: str, connection: Sender | None) -> tuple[StoredCommand, Outcome]:
-        """Take one; or say what became of the same one, which came before. Raises ``Refused``."""
+    def accept(
+        self, new: NewCommand, sender: str, user: str, connection: Sender | None
+    ) -> tuple[StoredCommand, Outcome]:
+        """Take one that ``user`` answers for; or say what became of the same one, which came before. Raises
+        ``Refused``.
+        """
         trouble = _wrong_with(new)
         known = self._book.get(new.id) if new.id else None
         known = known or self._book.same(new.target, new.idempotency_key)
@@ -89,8 +95,8 @@ class Accepting:
             return self._again(new, before, connection)
         if before is not None:
             trouble = f"the command id is in use for {before.target}"
-        if trouble is None and self._book.full:
-            raise Refused("too many commands are waiting", ReasonCode.QUOTA_EXCEEDED)
+        refusal = self._book.shares.refusal(user, owner_of(new.target)) if trouble is None else None
+        why = trouble or refusal
         now = self._clock.wall()
         record = StoredCommand(
             id=new.id if new.id and trouble is None else token_hex(16),
@@ -102,14 +108,16 @@ class Accepting:
             wants_reply=new.wants_reply,
             idempotency_key=new.idempotency_key if trouble is None else "",
             sender=sender,
+            user=user,
             response_topic=self._response_topic(new, connection),
             correlation=new.correlation,
             times={State.QUEUED.value: now},
         )
-        if trouble is not None:
-            # The sender is told; nothing is kept, because nothing that it could be asked for by is right.
-            self._telling.answer(_ended(record, State.FAILED, trouble), record.response_topic, record.correlation)
-            raise Refused(trouble, ReasonCode.PAYLOAD_FORMAT_INVALID)
+        if why is not None:
+            # The sender is told; nothing is kept: there is no room, or nothing right that it could be asked for by.
+            self._telling.answer(_ended(record, State.FAILED, why), record.response_topic, record.correlation)
+            reason = ReasonCode.QUOTA_EXCEEDED if trouble is None else ReasonCode.PAYLOAD_FORMAT_INVALID
+            raise Refused(why, reason)
         return self._send(record, new)
 
     def _elsewhere_accepted(self, new: NewCommand) -> StoredCommand | None:

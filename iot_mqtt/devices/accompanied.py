@@ -151,7 +151,7 @@ class Accompanied:
         """For the metrics."""
         return DeviceFigures(
             states={str(state): count for state, count in self.book.counts.items()},
-            waiting=self.book.waiting,
+            waiting=self.book.shares.waiting,
             devices=len(self.devices),
             gateways=self.devices.connected,
             duplicates=self.devices.duplicates,

@@ -20,6 +20,7 @@ from typing import Any
 from iot_mqtt.devices.changes import Changes
 from iot_mqtt.devices.replies import Replies, within, without_reply
 from iot_mqtt.devices.settings import DevicesSettings
+from iot_mqtt.devices.shares import Shares
 from iot_mqtt.devices.telling import Telling
 from iot_mqtt.errors import Refused
 from iot_mqtt.ports.clock import Clock
@@ -32,7 +33,7 @@ TOLD_AGAIN = 30.0
 class Tracked:
     """A command in memory."""
 
-    __slots__ = ("record", "ticket", "left", "due")
+    __slots__ = ("record", "ticket", "left", "due", "within")
 
     def __init__(self, record: StoredCommand) -> None:
         self.record = record
@@ -42,6 +43,8 @@ class Tracked:
         self.left = record.attempts > 0
         #: When time does something to it.
         self.due = 0.0
+        #: It takes room, as one of its sender's share.
+        self.within = False
 
     @property
     def unsent(self) -> bool:
@@ -66,7 +69,8 @@ class Book:
         #: (since, id) of those that are over, oldest first.
         self._finished: deque[tuple[float, str]] = deque()
         self._replies = Replies()
-        self.waiting = 0
+        #: Those that are not over.
+        self.shares = Shares(settings)
         #: By state, since the start.
         self.counts: dict[str, int] = {}
 
@@ -87,10 +91,6 @@ class Book:
     def __iter__(self) -> Iterator[Tracked]:
         return iter(self._by_id.values())
 
-    @property
-    def full(self) -> bool:
-        return self.waiting >= self._settings.max_commands
-
     # Coming.
 
     def add(self, record: StoredCommand) -> Tracked:
@@ -102,7 +102,7 @@ class Book:
         if record.state.final:
             self._over(tracked)
         else:
-            self.waiting += 1
+            tracked.within = self.shares.add(record)
             self._schedule(tracked)
         return tracked
 
@@ -189,7 +189,7 @@ class Book:
         ticket = self.write(record)
         tracked.record = record
         if state.final and not before.state.final:
-            self.waiting -= 1
+            self._released(tracked)
             self._over(tracked)
         elif state.final:
             self._keep_reply(record)
@@ -245,8 +245,11 @@ class Book:
         """Another node is their home now; what is staged of them is committed before it begins."""
         for tracked in list(self._owners.get(owner, {}).values()):
             if not tracked.record.state.final:
-                self.waiting -= 1
+                self._released(tracked)
             self._forget(tracked.record)
+
+    def _released(self, tracked: Tracked) -> None:
+        self.shares.remove(tracked.record, within=tracked.within)
 
     # Time.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from iot_mqtt.devices.asked import Lets, NewCommand, NotHis
 from iot_mqtt.errors import ReasonCode, Refused
-from iot_mqtt.ports.devices import DeviceStore, StoredCommand, owner_of, replace
+from iot_mqtt.ports.devices import OPERATOR, DeviceStore, StoredCommand, owner_of, replace
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.publishing.budget import Budget
@@ -63,7 +63,8 @@ class Commands:
             return before
         if self._budget.full:
             raise Refused("the disk is full", ReasonCode.QUOTA_EXCEEDED)
-        record, _ = self._accepting.accept(new, sender, None)
+        # Who holds a token for one user cannot act for another: what he sends counts for the first of them.
+        record, _ = self._accepting.accept(new, sender, new.users[0] if new.users else OPERATOR, None)
         await self._changes.settled()
         tracked = self._book.get(record.id)
         return record if tracked is None else tracked.record

@@ -212,7 +212,8 @@ def encode_command(command: StoredCommand) -> bytes:
         "values": None if command.values is None else dict(command.values),
         "untold": command.untold,
     }
-    return _written({name: value for name, value in record.items() if value or name == "accepted_at"})
+    whose = {} if command.user is None else {"user": command.user}
+    return _written({name: value for name, value in record.items() if value or name == "accepted_at"} | whose)
 
 
 def decode_command(value: bytes) -> StoredCommand:
@@ -228,6 +229,7 @@ def decode_command(value: bytes) -> StoredCommand:
             wants_reply=bool(record.get("wants_reply")),
             idempotency_key=str(record.get("idempotency_key", "")),
             sender=str(record.get("sender", "")),
+            user=None if record.get("user") is None else str(record["user"]),
             response_topic=str(record.get("response_topic", "")),
             correlation=base64.b64decode(record.get("correlation", "")),
             times={str(name): float(at) for name, at in record.get("times", {}).items()},

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.grid import WriteBatch
 
 __all__ = [
+    "OPERATOR",
     "DeviceFigures",
     "DeviceStore",
     "Half",
@@ -27,6 +28,10 @@ __all__ = [
     "owner_of",
     "replace",
 ]
+
+
+#: Who sends commands in nobody's name (``StoredCommand.user``); no user is called so.
+OPERATOR: Final = "\0"
 
 
 class State(StrEnum):
@@ -67,6 +72,9 @@ class StoredCommand:
     idempotency_key: str = ""
     #: Client id of the sender; "" for the API.
     sender: str = ""
+    #: The verified user who answers for it, or ``OPERATOR``; "": an anonymous client. None: a release before wrote it,
+    #: or wrote it again during an upgrade. All these count as one sender's.
+    user: str | None = None
     response_topic: str = ""
     correlation: bytes = b""
     #: When each state began; the last one of its kind.

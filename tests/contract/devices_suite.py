@@ -29,6 +29,7 @@ FULL = StoredCommand(
     wants_reply=True,
     idempotency_key="k\0ey",
     sender="sender/ü",
+    user="ä",
     response_topic="a/b",
     correlation=bytes(range(256)),
     times={"queued": 1000.25, "sent": 1001.0, "acked": 1002.0},
@@ -79,7 +80,7 @@ class DevicesSuite:
         yield opened
         pump.run(opened.grid.close())
 
-    @pytest.mark.parametrize("command", [PLAIN, FULL], ids=["plain", "full"])
+    @pytest.mark.parametrize("command", [PLAIN, FULL, replace(PLAIN, user="")], ids=["plain", "full", "anonymous"])
     def test_a_command_comes_back(self, opened: Opened, command: StoredCommand) -> None:
         """Every field, and the body beside it."""
         opened.commands(command)

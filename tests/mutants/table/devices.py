@@ -135,8 +135,8 @@ DEVICES: Final = (
     Mutation(
         "devices.no-limit",
         _ACCEPTING,
-        "if trouble is None and self._book.full:",
-        "if trouble is not None and self._book.full:",
+        "self._book.shares.refusal(user, owner_of(new.target)) if trouble is None else None",
+        "None",
         _TESTS,
         "no bound for commands that wait",
     ),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from iot_mqtt.codec import Ack, ConnectWill, PacketType, Properties
@@ -11,8 +14,8 @@ from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.ports.devices import State, StoredCommand
 from iot_mqtt.ports.grid import CacheName
 from tests.doubles.rights import AnyForm, Ruled
-from tests.unit.broker.harness import V311, run
-from tests.unit.devices.devicekit import DeviceNode, command_of, confirm, order, states, statuses, until
+from tests.unit.broker.harness import V311, Client, run
+from tests.unit.devices.devicekit import DeviceNode, LetIn, command_of, confirm, order, states, statuses, until
 
 
 def test_a_command_is_queued_sent_and_acked() -> None:
@@ -458,6 +461,73 @@ def test_too_many_are_refused() -> None:
     (answer,) = sender.publish("down/d1", b"", qos=1)
     assert isinstance(answer, Ack)
     assert answer.reason is ReasonCode.QUOTA_EXCEEDED
+
+
+def reason_of(sender: Client, target: str, **properties: Any) -> ReasonCode:
+    (answer,) = sender.publish(f"down/{target}", b"", qos=1, **properties)
+    assert isinstance(answer, Ack)
+    return ReasonCode(answer.reason)
+
+
+def test_no_sender_fills_it_for_others() -> None:
+    """Each user has a quarter, over all its clients and targets; those without a name are one. Room comes back."""
+    node = DeviceNode(DevicesSettings(max_commands=8), authenticator=LetIn())
+    for name in ("d1", "d2"):
+        node.device(name).lose()
+    device = node.device("d3")
+    first, second = (node.connect(name, username="mallory") for name in ("m1", "m2"))
+    first.subscribe("told")
+    assert [reason_of(first, "d1"), reason_of(second, "d2")] == [ReasonCode.SUCCESS] * 2
+    assert reason_of(first, "d1", response_topic="told") is ReasonCode.QUOTA_EXCEEDED
+    (told,) = first.messages()
+    status = json.loads(told.payload)
+    assert status["state"] == "failed"
+    assert status["detail"] == "mallory has 2 commands waiting, and may have no more: a quarter of 8"
+    assert reason_of(second, "d3") is ReasonCode.QUOTA_EXCEEDED
+    assert reason_of(node.connect("ann", username="ann"), "d3") is ReasonCode.SUCCESS
+    assert reason_of(node.connect("c"), "d3") is ReasonCode.SUCCESS
+    assert reason_of(node.connect("c"), "d3") is ReasonCode.SUCCESS
+    assert reason_of(node.connect("c"), "d3") is ReasonCode.QUOTA_EXCEEDED
+    confirm(device, device.messages())
+    assert reason_of(node.connect("c"), "d3") is ReasonCode.SUCCESS
+
+
+def test_no_target_fills_it_for_others() -> None:
+    """Half of all may wait for one client, and what is behind it."""
+    node = DeviceNode(DevicesSettings(max_commands=8), authenticator=LetIn())
+    for name in ("gw", "d2"):
+        node.device(name).lose()
+    ann, bob, eve = (node.connect(name, username=name) for name in ("ann", "bob", "eve"))
+    for sender in (ann, bob):
+        assert [reason_of(sender, f"gw/{number}") for number in range(2)] == [ReasonCode.SUCCESS] * 2
+    assert reason_of(eve, "gw/9") is ReasonCode.QUOTA_EXCEEDED
+    assert reason_of(eve, "d2") is ReasonCode.SUCCESS
+
+
+def test_who_commands_through_the_api_has_the_share_of_its_user() -> None:
+    """The operator's own have one, too. What nobody is known to have sent, of before, is one sender's."""
+    node = DeviceNode(DevicesSettings(max_commands=4), authenticator=LetIn())
+    for name in ("d1", "d2", "ann1"):
+        node.device(name).lose()
+    commands = node.accompanied.commands
+    assert reason_of(node.connect("c", username="ann"), "d1") is ReasonCode.SUCCESS
+    with pytest.raises(Refused, match="ann has 1 commands waiting"):
+        run(commands.submit(NewCommand("ann1", users=("ann",))))
+    run(commands.submit(NewCommand("d2")))
+    with pytest.raises(Refused, match="the operator has 1 commands waiting"):
+        run(commands.submit(NewCommand("d2")))
+
+
+def test_shares_are_known_after_a_restart() -> None:
+    """What a user has more than its share, because the limit was another one, takes no room of others."""
+    node = DeviceNode(DevicesSettings(max_commands=16), authenticator=LetIn())
+    for name in ("d1", "d2"):
+        node.device(name).lose()
+    assert [reason_of(node.connect("m", username="mallory"), "d1") for _ in range(4)] == [ReasonCode.SUCCESS] * 4
+    node.devices_settings = DevicesSettings(max_commands=4)
+    node.restart()
+    assert reason_of(node.connect("m", username="mallory"), "d2") is ReasonCode.QUOTA_EXCEEDED
+    assert reason_of(node.connect("a", username="ann"), "d2") is ReasonCode.SUCCESS
 
 
 def test_what_is_over_is_kept_for_a_time_and_in_bounds() -> None:
