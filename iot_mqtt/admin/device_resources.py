@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from iot_mqtt.admin.call import Call, Page, pair
 from iot_mqtt.admin.device_shapes import device_schemas, of_command, of_device, of_sequence
-from iot_mqtt.admin.errors import bad_request, existing
+from iot_mqtt.admin.errors import bad_request, conflict, existing
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Schemas
 from iot_mqtt.admin.shapes import Json
@@ -15,7 +15,7 @@ from iot_mqtt.devices import Accompanied
 from iot_mqtt.devices.asked import NotHis
 from iot_mqtt.devices.order import read_order
 from iot_mqtt.devices.shadows import difference
-from iot_mqtt.ports.devices import State
+from iot_mqtt.ports.devices import State, StoredCommand
 
 
 class DeviceResources(Resource):
@@ -44,19 +44,25 @@ class DeviceResources(Resource):
             new = replace(new, users=(call.user, *new.users))
         return of_command(await self._commands.submit(new))
 
-    @get("commands/{command}", "One command.", "CommandWithBody")
+    @get("commands/{command}", "One command.", "CommandWithBody", query=("target",))
     async def _show(self, call: Call) -> Json:
-        command = await self._commands.find(call.path["command"])
-        found = existing(command, _no_command(call))
-        self._check(call, "command", found.target)
-        return of_command(found, with_body=True)
+        return of_command(await self._commands.with_body(await self._named(call)), with_body=True)
 
-    @delete("commands/{command}", "Take back a command that was not sent.")
+    @delete("commands/{command}", "Take back a command that was not sent.", query=("target",))
     async def _cancel(self, call: Call) -> None:
-        if call.user is not None:
-            command = existing(await self._commands.find(call.path["command"]), _no_command(call))
-            self._check(call, "command", command.target)
-        existing(await self._commands.cancel(call.path["command"]), _no_command(call))
+        await self._commands.cancel(await self._named(call))
+
+    async def _named(self, call: Call) -> StoredCommand:
+        """The one command that a call names. What its user has no right to is none of his business: it is as if it were
+        not there.
+        """
+        found = await self._commands.named(call.path["command"], call.query.get("target"))
+        user = call.user
+        if user is not None:
+            found = [one for one in found if self._lets(user, "command", one.target)]
+        if len(found) > 1:
+            raise conflict(f"{len(found)} commands to different clients have this id: name the target, too")
+        return existing(found[0] if found else None, f"there is no command {call.path['command']!r}")
 
     @listing("devices", "Gateways and the devices behind them.", "Device", "gateway")
     async def _seen(self, call: Call) -> Page:
@@ -117,7 +123,3 @@ def _no_sequence(call: Call) -> str:
 
 def _no_shadow(call: Call) -> str:
     return f"nothing was reported of {call.path['target']!r}"
-
-
-def _no_command(call: Call) -> str:
-    return f"there is no command {call.path['command']!r}"

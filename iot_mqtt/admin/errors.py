@@ -50,6 +50,10 @@ def not_found(detail: str) -> ApiError:
     return ApiError(HTTPStatus.NOT_FOUND, "not_found", detail)
 
 
+def conflict(detail: str) -> ApiError:
+    return ApiError(HTTPStatus.CONFLICT, "conflict", detail)
+
+
 def existing(found: Value | None, otherwise: str) -> Value:
     """What was found; 404 if it is nothing."""
     if found is None:
@@ -86,7 +90,7 @@ def of_broker(error: MqttError) -> ApiError:
     if isinstance(error, Unavailable):
         return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, reason, error.detail)
     if isinstance(error, Conflict):
-        return ApiError(HTTPStatus.CONFLICT, "conflict", error.detail)
+        return conflict(error.detail)
     if isinstance(error, NotHis | NotPermitted):
         return ApiError(HTTPStatus.FORBIDDEN, reason, error.detail)
     if error.reason is ReasonCode.QUOTA_EXCEEDED:

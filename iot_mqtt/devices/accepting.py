@@ -16,7 +16,7 @@ from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import Properties
 from iot_mqtt.codec.properties import passed_on
-from iot_mqtt.devices.asked import COMMAND_ID, MAX_KEY, NewCommand, bad_id, read
+from iot_mqtt.devices.asked import COMMAND_ID, IN_USE, MAX_KEY, NewCommand, bad_id, is_made, read, repeats
 from iot_mqtt.devices.elsewhere import no_session
 from iot_mqtt.devices.telling import may_answer_to
 from iot_mqtt.errors import ReasonCode, Refused
@@ -88,13 +88,13 @@ class Accepting:
         ``Refused``.
         """
         trouble = _wrong_with(new)
-        known = self._book.get(new.id) if new.id else None
-        known = known or self._book.same(new.target, new.idempotency_key)
+        known = self._book.get(owner_of(new.target), new.id) if new.id else None
+        known = known or self._book.same(new.target, new.idempotency_key, user)
         before = self._elsewhere_accepted(new) if known is None else known.record
-        if before is not None and before.target == new.target:
+        if before is not None and repeats(new, user, before):
             return self._again(new, before, connection)
         if before is not None:
-            trouble = f"the command id is in use for {before.target}"
+            trouble = IN_USE
         refusal = self._book.shares.refusal(user, owner_of(new.target)) if trouble is None else None
         why = trouble or refusal
         now = self._clock.wall()
@@ -122,7 +122,7 @@ class Accepting:
 
     def _elsewhere_accepted(self, new: NewCommand) -> StoredCommand | None:
         found = self.looked_up
-        return found if found is not None and found.id == new.id else None
+        return found if found is not None and (found.owner, found.id) == (owner_of(new.target), new.id) else None
 
     def _send(self, record: StoredCommand, new: NewCommand) -> tuple[StoredCommand, Outcome]:
         topic = DOWN + new.target.encode()
@@ -206,6 +206,8 @@ def _ended(record: StoredCommand, state: State, why: str) -> StoredCommand:
 def _wrong_with(new: NewCommand) -> str | None:
     if new.id and bad_id(new.id):
         return "a command id has 1 to 64 letters, digits, '.', '_' and '-'"
+    if not new.made and is_made(new.id):
+        return "such a command id is made for records of Kafka"
     if len(new.idempotency_key) > MAX_KEY:
         return f"an idempotency key has at most {MAX_KEY} characters"
     return None

@@ -11,6 +11,7 @@ from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.codec import Properties
 from iot_mqtt.codec.properties import read_publish
 from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.devices import OPERATOR, StoredCommand
 from iot_mqtt.values import Message
 
 #: User properties of a command.
@@ -20,7 +21,11 @@ IDEMPOTENCY_KEY: Final = "idempotency-key"
 WANTS_REPLY: Final = "wants-reply"
 
 MAX_KEY: Final = 128
+#: Of a refusal, which says no more: what has the id is perhaps none of the sender's business.
+IN_USE: Final = "the command id is in use"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+#: As ``letters.place_id`` makes them.
+_MADE_ID = re.compile(r"kafka-[0-9a-f]{8}-[0-9]+-[0-9]+-[0-9]+")
 _YES = frozenset({"yes", "true", "1"})
 
 
@@ -39,6 +44,8 @@ class NewCommand:
     wants_reply: bool = False
     #: One of the sender's own, or "": it is given one.
     id: str = ""
+    #: The id was made here, of where the command comes from.
+    made: bool = False
     idempotency_key: str = ""
     response_topic: str = ""
     correlation: bytes = b""
@@ -48,6 +55,11 @@ class NewCommand:
     #: Raw properties that are passed on to the device; ``carried``: the id is among them.
     properties: bytes = b""
     carried: bool = False
+
+    @property
+    def user(self) -> str:
+        """Who answers for it, where no client sent it: whoever holds a token for one user cannot act for another."""
+        return self.users[0] if self.users else OPERATOR
 
 
 class Lets(Protocol):
@@ -62,9 +74,19 @@ class NotHis(Refused):
     default = ReasonCode.NOT_AUTHORIZED
 
 
+def repeats(new: NewCommand, user: str, before: StoredCommand) -> bool:
+    """Whether it is the same command again. Nobody repeats what is another user's, or hides his own behind it."""
+    return before.target == new.target and (new.made or before.is_by(user))
+
+
 def bad_id(command_id: str) -> bool:
     """Whether this cannot be the id of a command: it is part of a topic."""
     return _ID.fullmatch(command_id) is None
+
+
+def is_made(command_id: str) -> bool:
+    """Whether only a record of Kafka without an id has such a one: nobody else takes the ids of records to come."""
+    return _MADE_ID.fullmatch(command_id) is not None
 
 
 def command_id_of(properties: Properties) -> str | None:

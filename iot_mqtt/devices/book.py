@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from heapq import heappop, heappush
+from itertools import chain
 from typing import Any
 
 from iot_mqtt.devices.changes import Changes
@@ -24,7 +25,7 @@ from iot_mqtt.devices.shares import Shares
 from iot_mqtt.devices.telling import Telling
 from iot_mqtt.errors import Refused
 from iot_mqtt.ports.clock import Clock
-from iot_mqtt.ports.devices import State, StoredCommand, replace
+from iot_mqtt.ports.devices import State, StoredCommand, owner_of, replace
 
 #: After a start, or a death, what changed in so many seconds before the last change is told again.
 TOLD_AGAIN = 30.0
@@ -54,20 +55,22 @@ class Tracked:
 
 
 class Book:
-    """By id, by owner and by idempotency key."""
+    """By owner and id, by id alone, and by idempotency key. Ids are unique among one client's commands."""
 
     def __init__(self, changes: Changes, telling: Telling, clock: Clock, settings: DevicesSettings) -> None:
         self._changes = changes
         self._telling = telling
         self._clock = clock
         self._settings = settings
-        self._by_id: dict[str, Tracked] = {}
         self._owners: dict[str, dict[str, Tracked]] = {}
-        self._keys: dict[tuple[str, str], str] = {}
-        #: (due, id), the next first; entries whose command has another due time now are passed over.
-        self._due: list[tuple[float, str]] = []
-        #: (since, id) of those that are over, oldest first.
-        self._finished: deque[tuple[float, str]] = deque()
+        #: By id; by owner, too, where several clients have a command of the same.
+        self._named: dict[str, Tracked | dict[str, Tracked]] = {}
+        #: By target, sender's user and key.
+        self._keys: dict[tuple[str, str | None, str], str] = {}
+        #: (due, owner, id), the next first; entries whose command has another due time now are passed over.
+        self._due: list[tuple[float, str, str]] = []
+        #: (since, owner, id) of those that are over, oldest first.
+        self._finished: deque[tuple[float, str, str]] = deque()
         self._replies = Replies()
         #: Those that are not over.
         self.shares = Shares(settings)
@@ -76,29 +79,45 @@ class Book:
 
     # Finding.
 
-    def get(self, command_id: str) -> Tracked | None:
-        return self._by_id.get(command_id)
+    def get(self, owner: str, command_id: str) -> Tracked | None:
+        """A command of one client."""
+        owned = self._owners.get(owner)
+        return None if owned is None else owned.get(command_id)
 
-    def same(self, target: str, key: str) -> Tracked | None:
-        """The command that was given this idempotency key for the target."""
-        found = self._keys.get((target, key)) if key else None
-        return None if found is None else self._by_id.get(found)
+    def named(self, command_id: str) -> tuple[Tracked, ...]:
+        """Those of all clients that have this id."""
+        found = self._named.get(command_id)
+        if found is None:
+            return ()
+        return tuple(found.values()) if isinstance(found, dict) else (found,)
+
+    def same(self, target: str, key: str, user: str | None) -> Tracked | None:
+        """The command that this user gave this idempotency key for the target; or somebody who is not known."""
+        found = None
+        if key:
+            found = self._keys.get((target, user, key)) or self._keys.get((target, None, key))
+        return None if found is None else self.get(owner_of(target), found)
 
     def live(self, owner: str) -> list[Tracked]:
         """What is not over for one client."""
         return [tracked for tracked in self._owners.get(owner, {}).values() if not tracked.record.state.final]
 
     def __iter__(self) -> Iterator[Tracked]:
-        return iter(self._by_id.values())
+        return chain.from_iterable(owned.values() for owned in self._owners.values())
 
     # Coming.
 
     def add(self, record: StoredCommand) -> Tracked:
         """A command is at home here from now on."""
-        tracked = self._by_id[record.id] = Tracked(record)
+        tracked = Tracked(record)
         self._owners.setdefault(record.owner, {})[record.id] = tracked
+        named = self._named.setdefault(record.id, tracked)
+        if named is not tracked:
+            if not isinstance(named, dict):
+                named = self._named[record.id] = {named.record.owner: named}
+            named[record.owner] = tracked
         if record.idempotency_key:
-            self._keys.setdefault((record.target, record.idempotency_key), record.id)
+            self._keys.setdefault(_key_of(record), record.id)
         if record.state.final:
             self._over(tracked)
         else:
@@ -108,7 +127,7 @@ class Book:
 
     def restore(self, records: Iterable[StoredCommand]) -> list[StoredCommand]:
         """What the store has; returns those whose last change may not have been told."""
-        fresh = [record for record in records if record.id not in self._by_id]
+        fresh = [record for record in records if self.get(record.owner, record.id) is None]
         fresh.sort(key=lambda record: record.changed_at)
         for record in fresh:
             self.add(record)
@@ -132,7 +151,7 @@ class Book:
 
     def _set_due(self, tracked: Tracked, due: float) -> None:
         tracked.due = due
-        heappush(self._due, (due, tracked.record.id))
+        heappush(self._due, (due, tracked.record.owner, tracked.record.id))
 
     # States.
 
@@ -148,7 +167,7 @@ class Book:
         self._telling.tell(record)
         if record.untold:
             told = replace(record, untold=False)
-            tracked = self._by_id.get(record.id)
+            tracked = self.get(record.owner, record.id)
             if tracked is not None and tracked.record is record:
                 tracked.record = told
             self._changes.swap_after(record, told)
@@ -207,9 +226,9 @@ class Book:
         if not tracked.record.state.final:
             self.change(tracked, State.FAILED, why)
 
-    def cancel(self, command_id: str) -> StoredCommand:
+    def cancel(self, owner: str, command_id: str) -> StoredCommand:
         """Take back what was not sent. Raises ``Refused``."""
-        tracked = self._by_id.get(command_id)
+        tracked = self.get(owner, command_id)
         if tracked is None or tracked.record.state.final or tracked.record.attempts:
             state = "unknown here" if tracked is None else tracked.record.state.value
             raise Refused(f"the command is {state}: only one that was never sent can be taken back")
@@ -258,8 +277,8 @@ class Book:
         now = self._clock.wall()
         due = self._due
         while due and due[0][0] <= now:
-            at, command_id = heappop(due)
-            tracked = self._by_id.get(command_id)
+            at, owner, command_id = heappop(due)
+            tracked = self.get(owner, command_id)
             if tracked is None or tracked.due != at or tracked.record.state.final:
                 continue
             sent = not tracked.unsent
@@ -272,37 +291,45 @@ class Book:
         while finished and (
             finished[0][0] + self._settings.keep_commands <= now or len(finished) > self._settings.max_finished_commands
         ):
-            _, command_id = finished.popleft()
-            tracked = self._by_id.get(command_id)
+            _, owner, command_id = finished.popleft()
+            tracked = self.get(owner, command_id)
             if tracked is not None and tracked.record.state.final:
                 self._forget(tracked.record)
                 self._changes.forget_command(tracked.record)
 
     def _over(self, tracked: Tracked) -> None:
-        self._finished.append((tracked.record.changed_at, tracked.record.id))
+        self._finished.append((tracked.record.changed_at, tracked.record.owner, tracked.record.id))
         self._keep_reply(tracked.record)
 
     def _keep_reply(self, record: StoredCommand) -> None:
         """The oldest replies of all make room for it."""
         self._replies.put(record)
-        for command_id in self._replies.too_many():
-            tracked = self._by_id[command_id]
+        for owner, command_id in self._replies.too_many():
+            tracked = self._owners[owner][command_id]
             rest = without_reply(tracked.record)
             self._changes.command(rest)
             tracked.record = rest
 
     def _forget(self, record: StoredCommand) -> None:
         """Out of the memory."""
-        self._by_id.pop(record.id, None)
-        self._replies.forget(record.id)
+        self._replies.forget(record)
+        named = self._named.get(record.id)
+        if isinstance(named, dict):
+            named.pop(record.owner, None)
+        if not isinstance(named, dict) or not named:
+            self._named.pop(record.id, None)
         owned = self._owners.get(record.owner)
         if owned is not None:
             owned.pop(record.id, None)
             if not owned:
                 del self._owners[record.owner]
-        key = (record.target, record.idempotency_key)
+        key = _key_of(record)
         if self._keys.get(key) == record.id:
             del self._keys[key]
+
+
+def _key_of(record: StoredCommand) -> tuple[str, str | None, str]:
+    return record.target, record.user, record.idempotency_key
 
 
 def told_last(records: Iterable[StoredCommand]) -> list[StoredCommand]:

@@ -6,11 +6,12 @@ it leaves only after ``sent`` is committed (``departures``), and whatever ends i
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from iot_mqtt.devices.asked import Lets, NewCommand, NotHis
+from iot_mqtt.devices.asked import IN_USE, Lets, NewCommand, NotHis, repeats
 from iot_mqtt.errors import ReasonCode, Refused
-from iot_mqtt.ports.devices import OPERATOR, DeviceStore, StoredCommand, owner_of, replace
+from iot_mqtt.ports.devices import DeviceStore, StoredCommand, owner_of, replace
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.publishing.budget import Budget
@@ -63,10 +64,9 @@ class Commands:
             return before
         if self._budget.full:
             raise Refused("the disk is full", ReasonCode.QUOTA_EXCEEDED)
-        # Who holds a token for one user cannot act for another: what he sends counts for the first of them.
-        record, _ = self._accepting.accept(new, sender, new.users[0] if new.users else OPERATOR, None)
+        record, _ = self._accepting.accept(new, sender, new.user, None)
         await self._changes.settled()
-        tracked = self._book.get(record.id)
+        tracked = self._book.get(record.owner, record.id)
         return record if tracked is None else tracked.record
 
     def _check_rights(self, new: NewCommand) -> None:
@@ -81,27 +81,30 @@ class Commands:
         """The same command, whose target is at home on another node, or was. Nothing is awaited on a sole node."""
         place = self._elsewhere.place_of(new.target, new.id)
         record = None if place is None else await self._store.command(*place)
-        if record is not None and record.target != new.target:
-            raise Refused(f"the command id is in use for {record.target}", ReasonCode.PAYLOAD_FORMAT_INVALID)
+        if record is not None and not repeats(new, new.user, record):
+            raise Refused(IN_USE, ReasonCode.PAYLOAD_FORMAT_INVALID)
         return record
 
-    async def find(self, command_id: str) -> StoredCommand | None:
-        """One command wherever it is at home, with its body."""
-        tracked = self._book.get(command_id)
-        record = None if tracked is None else tracked.record
-        if record is None:
-            record = await self._search(command_id)
-        if record is None:
-            return None
-        return replace(record, body=await self._store.body(record.owner, record.id))
+    async def named(self, command_id: str, target: str | None = None) -> list[StoredCommand]:
+        """The commands of this id, wherever they are at home; each client has one at most. ``target``: only the one to
+        it, which is found sooner.
+        """
+        found = {tracked.record.owner: tracked.record for tracked in self._book.named(command_id)}
+        if self._elsewhere.clustered:
+            async for record in self._stored(command_id, target):
+                found.setdefault(record.owner, record)
+        return [record for record in found.values() if target is None or record.target == target]
 
-    async def _search(self, command_id: str) -> StoredCommand | None:
-        if not self._elsewhere.clustered:
-            return None
-        async for record in self._store.commands():
-            if record.id == command_id:
-                return record
-        return None
+    async def _stored(self, command_id: str, target: str | None) -> AsyncIterator[StoredCommand]:
+        if target is None:
+            async for record in self._store.commands():
+                if record.id == command_id:
+                    yield record
+        elif (one := await self._store.command(owner_of(target), command_id)) is not None:
+            yield one
+
+    async def with_body(self, record: StoredCommand) -> StoredCommand:
+        return replace(record, body=await self._store.body(record.owner, record.id))
 
     async def page(
         self, target: str | None, state: str | None, after: tuple[str, str] | None, limit: int
@@ -122,17 +125,13 @@ class Commands:
                 break
         return found
 
-    async def cancel(self, command_id: str) -> StoredCommand | None:
-        """Take back what was not sent. Raises ``Refused`` for what was, None for what nobody knows."""
-        if self._book.get(command_id) is None:
-            record = await self._search(command_id)
-            if record is None:
-                return None
+    async def cancel(self, record: StoredCommand) -> None:
+        """Take back what was not sent. Raises ``Refused`` for what was."""
+        if self._book.get(record.owner, record.id) is None:
             await self._elsewhere.cancel(record)
-            return await self._store.command(record.owner, record.id)
-        record = self._book.cancel(command_id)
+            return
+        self._book.cancel(record.owner, record.id)
         await self._changes.settled()
-        return record
 
 
 def _check_target(target: str, most_levels: int) -> None:

@@ -14,6 +14,7 @@ from iot_mqtt.broker.sending.commands import DOWN, Leave
 from iot_mqtt.codec import properties as codec_properties
 from iot_mqtt.devices.asked import command_id_of
 from iot_mqtt.devices.book import Book, Tracked
+from iot_mqtt.devices.looking import Place
 from iot_mqtt.devices.states import is_gateway, is_late
 from iot_mqtt.ports.devices import DeviceStore, StoredCommand, owner_of
 from iot_mqtt.session import Delivery, Piece, Row
@@ -46,7 +47,7 @@ class Departures:
         if command_id is None:
             return Leave.YES
         entry.command = command_id
-        tracked = self._book.get(command_id)
+        tracked = self._book.get(session.client_id, command_id)
         if tracked is None:
             return self._fetching.fetch(session, command_id)
         if is_gateway(session):
@@ -82,7 +83,7 @@ class Departures:
             topic, properties = _what(other)
             if not topic.startswith(DOWN) or not _is_for(topic, session.client_id):
                 continue
-            tracked = self._book.get(entry.command or _id_in(properties) or "")
+            tracked = self._book.get(session.client_id, entry.command or _id_in(properties) or "")
             if tracked is None or tracked.record.state.final or (tracked.ticket and not tracked.left):
                 continue
             if tracked.unsent and is_late(tracked.record, self._clock.wall()):
@@ -103,43 +104,40 @@ class Fetching:
         self._outflow = outflow
         self._changes = changes
         self._clock = clock
-        #: Commands that are being read from the store, and the sessions that wait for each.
-        self._fetching: dict[str, list[Session]] = {}
+        #: Commands that are being read from the store, by client and id, and the sessions that wait for each.
+        self._fetching: dict[Place, list[Session]] = {}
         #: Of those that were, and are nowhere: nobody knows them any more.
-        self._unknown: set[str] = set()
+        self._unknown: set[Place] = set()
 
     def fetch(self, session: Session, command_id: str) -> Leave:
         """Nobody here knows it: another node may have accepted it just now, or it was over long ago."""
-        if command_id in self._unknown:
-            self._unknown.discard(command_id)
+        place = session.client_id, command_id
+        if place in self._unknown:
+            self._unknown.discard(place)
             return Leave.NEVER_AGAIN
         if not self._elsewhere.clustered:
             return Leave.NEVER_AGAIN
-        waiting = self._fetching.get(command_id)
+        waiting = self._fetching.get(place)
         if waiting is not None:
             if session not in waiting:
                 waiting.append(session)
             return Leave.WAIT
-        self._fetching[command_id] = [session]
-        drive(
-            self._store.command(session.client_id, command_id),
-            partial(self._fetched, session, command_id),
-            partial(self._not_fetched, command_id),
-        )
+        self._fetching[place] = [session]
+        drive(self._store.command(*place), partial(self._fetched, session, place), partial(self._not_fetched, place))
         return Leave.WAIT
 
-    def _fetched(self, session: Session, command_id: str, record: StoredCommand | None) -> None:
+    def _fetched(self, session: Session, place: Place, record: StoredCommand | None) -> None:
         if record is None:
-            self._unknown.add(command_id)
+            self._unknown.add(place)
         else:
             self._elsewhere.found(record, session)
-        for waiting in self._fetching.pop(command_id, ()):
+        for waiting in self._fetching.pop(place, ()):
             self._changes.after(0, partial(self._outflow.pump, waiting))
 
-    def _not_fetched(self, command_id: str, error: BaseException) -> None:
+    def _not_fetched(self, place: Place, error: BaseException) -> None:
         """Not ready is not absent: later again."""
         log.error("a command cannot be read; trying again: %s", error)
-        for session in self._fetching.pop(command_id, ()):
+        for session in self._fetching.pop(place, ()):
             self._clock.call_later(RETRY_SECONDS, partial(self._outflow.pump, session))
 
 

@@ -103,10 +103,10 @@ class Elsewhere:
 
     def place_of(self, target: str, command_id: str) -> tuple[str, str] | None:
         """Owner and id under which the grid may have a command that another node accepted; None: nobody has to ask."""
-        if not self.clustered or not command_id or bad_id(command_id) or self._book.get(command_id) is not None:
+        if not self.clustered or not command_id or bad_id(command_id):
             return None
         owner = owner_of(target)
-        return (owner, command_id) if owner else None
+        return (owner, command_id) if owner and self._book.get(owner, command_id) is None else None
 
     def join(self, asking: Asking) -> None:
         """There are other nodes."""
@@ -147,7 +147,7 @@ class Elsewhere:
     async def _read(self, news: list[tuple[str, str]]) -> None:
         for owner, command_id in news:
             home = self._sessions.get(owner)
-            if home is not None and self._book.get(command_id) is None:
+            if home is not None and self._book.get(owner, command_id) is None:
                 record = await self._store.command(owner, command_id)
                 if record is not None:
                     self.found(record, home)
@@ -157,9 +157,9 @@ class Elsewhere:
         session when reading began. If it has another one now, the client was elsewhere meanwhile, and the record may be
         older than what became of it there.
         """
-        if self._book.get(record.id) is not None or self._sessions.get(record.owner) is not home:
+        if self._book.get(record.owner, record.id) is not None or self._sessions.get(record.owner) is not home:
             return
-        same = self._book.same(record.target, record.idempotency_key)
+        same = self._book.same(record.target, record.idempotency_key, record.user)
         tracked = self._book.add(record)
         if record.untold:
             self._book.tell(record)
@@ -191,18 +191,23 @@ class Elsewhere:
 
     async def cancel(self, record: StoredCommand) -> None:
         """Have the node that decides take it back. Raises ``Refused``."""
-        answers = await self._ask(CANCEL, record.id.encode())
+        # An earlier release, which looks for the id alone, knows no such id, and takes back nobody else's.
+        answers = await self._ask(CANCEL, f"{record.id}\n{record.owner}".encode())
         words = [answer.decode() for answer in answers.values() if isinstance(answer, bytes)]
         if "cancelled" in words:
             return
         raise Refused(next((word for word in words if word), "no node answers for its target now; try again"))
 
     def _asked_to_cancel(self, body: bytes) -> bytes:
-        command_id = body.decode()
-        if self._book.get(command_id) is None:
+        command_id, _, owner = body.decode().partition("\n")
+        named = self._book.named(command_id)
+        if not owner and len(named) == 1:
+            # An earlier release asks.
+            owner = named[0].record.owner
+        if self._book.get(owner, command_id) is None:
             return b""
         try:
-            self._book.cancel(command_id)
+            self._book.cancel(owner, command_id)
         except MqttError as error:
             return error.detail.encode()
         return b"cancelled"
@@ -224,7 +229,7 @@ class Elsewhere:
 
     async def _look(self) -> None:
         async for record in self._store.commands():
-            if self._book.get(record.id) is not None:
+            if self._book.get(record.owner, record.id) is not None:
                 continue
             if self._sessions.get(record.owner) is not None:
                 # Once more: the client may have come here since the page was read.

@@ -238,7 +238,7 @@ class Letters:
         written = now if letter.timestamp is None else min(letter.timestamp, now)
         new = read_order(Fields(read_object(letter.value)), written)
         if not new.id:
-            new = replace(new, id=place_id(letter))
+            new = replace(new, id=place_id(letter), made=True)
         if self._user is not None:
             new = replace(new, users=(self._user, *new.users))
         if written + self._max_age <= now:
@@ -428,7 +428,9 @@ def _is_final(error: MqttError) -> bool:
 
 
 def place_id(letter: Letter) -> str:
-    """The id of a command whose letter has none. With the time: a topic that is made anew has the same offsets."""
+    """The id of a command whose letter has none. With the time: a topic that is made anew has the same offsets. No
+    sender may use such an id (``asked.is_made``).
+    """
     written = 0 if letter.timestamp is None else round(letter.timestamp * 1000)
     return f"kafka-{crc32(letter.topic.encode()):08x}-{letter.partition}-{letter.offset}-{written}"
 

@@ -36,33 +36,35 @@ class Replies:
     __slots__ = ("_weights", "_order", "_total")
 
     def __init__(self) -> None:
-        #: By command; what weighs nothing is not there.
-        self._weights: dict[str, int] = {}
+        #: By owner and id of a command; what weighs nothing is not there.
+        self._weights: dict[tuple[str, str], int] = {}
         #: Commands, oldest reply first; one that has none any more is passed over.
-        self._order: deque[str] = deque()
+        self._order: deque[tuple[str, str]] = deque()
         self._total = 0
 
     def put(self, record: StoredCommand) -> None:
         """This is what is known of a command now."""
-        self.forget(record.id)
+        self.forget(record)
         weight = len(record.detail) if len(record.detail) > _SHORT else 0
         weight += 0 if record.values is None else weight_of(json_of(record.values))
         if weight:
-            self._weights[record.id] = weight
-            self._order.append(record.id)
+            command = record.owner, record.id
+            self._weights[command] = weight
+            self._order.append(command)
             self._total += weight
 
-    def forget(self, command_id: str) -> None:
-        self._total -= self._weights.pop(command_id, 0)
+    def forget(self, record: StoredCommand) -> None:
+        self._total -= self._weights.pop((record.owner, record.id), 0)
 
-    def too_many(self) -> Iterator[str]:
-        """Commands whose replies have to go; they are forgotten here."""
+    def too_many(self) -> Iterator[tuple[str, str]]:
+        """Commands whose replies have to go, by owner and id; they are forgotten here."""
         order = self._order
         while order and (self._total > MAX_REPLIES or order[0] not in self._weights):
-            command_id = order.popleft()
-            if command_id in self._weights:
-                self.forget(command_id)
-                yield command_id
+            command = order.popleft()
+            weight = self._weights.pop(command, None)
+            if weight is not None:
+                self._total -= weight
+                yield command
 
 
 def _shortened(detail: str, word: str) -> str:

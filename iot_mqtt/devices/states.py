@@ -42,15 +42,74 @@ class States:
         #: Replies that could not be understood.
         self.bad_replies = 0
 
-    # For links (``link.services.CommandStates``).
+    def of(self, gateway: str) -> GatewayCommands:
+        """Those that a gateway's link asks about."""
+        return GatewayCommands(gateway, self._book, self._changes, self._clock)
 
-    def begin(self, command_id: str, done: Callable[[Verdict], None]) -> None:
+    def replied(self, publication: Publication) -> Outcome | None:
+        """What its device says of a command; None: that is a message like others."""
+        command_id = publication.topic[len(REPLY) :].decode()
+        tracked = self._book.get(publication.publisher, command_id)
+        if tracked is None or publication.run.retain:
+            return None
+        outcome = Outcome()
+        outcome.receivers = publication.count
+        for message in publication.messages:
+            self._publishing.hand_on(publication_of(message, self._clock.wall()))
+            reply = _read_reply(message.payload)
+            if reply is None:
+                self.bad_replies += 1
+                log.warning("a reply is not understood", extra={"client": publication.publisher, "command": command_id})
+                continue
+            ok, detail, values = reply
+            settle(self._book, tracked, ok, detail, values)
+        return outcome
+
+    def confirmed(self, session: Session, command: str) -> None:
+        tracked = self._mqtt(session, command)
+        if tracked is not None and not tracked.record.wants_reply:
+            settle(self._book, tracked, ok=True)
+
+    def refused(self, session: Session, command: str) -> None:
+        tracked = self._mqtt(session, command)
+        if tracked is not None:
+            self._book.fail(tracked, "the device refused it")
+
+    def dropped(self, session: Session, command: str, reason: Drop) -> None:
+        tracked = self._book.get(session.client_id, command)
+        if tracked is None or tracked.record.state.final:
+            return
+        if reason is Drop.EXPIRED and tracked.record.attempts <= 1:
+            self._book.change(tracked, State.EXPIRED, "its deadline was over before it was sent")
+        elif tracked.record.attempts > 1:
+            self._book.change(tracked, State.UNCERTAIN, f"it could not be sent again: {reason.value}")
+        elif reason is not Drop.COMMAND_OVER:
+            self._book.fail(tracked, f"it could not be sent: {reason.value}")
+
+    def _mqtt(self, session: Session, command: str) -> Tracked | None:
+        """A command of an MQTT device, which answers for itself."""
+        return None if is_gateway(session) else self._book.get(session.client_id, command)
+
+
+class GatewayCommands:
+    """Of one gateway, as its link asks for them (``link.services.CommandStates``)."""
+
+    def __init__(self, gateway: str, book: Book, changes: Changes, clock: Clock) -> None:
+        self._gateway = gateway
+        self._book = book
+        self._changes = changes
+        self._clock = clock
+
+    def _get(self, command_id: str) -> Tracked | None:
+        return self._book.get(self._gateway, command_id)
+
+    def begin(self, command_id: str, device: str, done: Callable[[Verdict], None]) -> None:
         """Commit ``sent``, then ``done(Verdict(send=True))``; or at once why it is not to be sent.
 
         ``Verdict(send=False)``: confirm the message that brought it, and forget it.
         """
-        tracked = self._book.get(command_id)
-        if tracked is None:
+        tracked = self._get(command_id)
+        if tracked is None or tracked.record.target != f"{self._gateway}/{device}":
             done(Verdict(send=False, why="unknown"))
             return
         record = tracked.record
@@ -76,82 +135,39 @@ class States:
         """The device said what became of it. An answer that comes late settles what was uncertain; what is settled
         stays as it is.
         """
-        tracked = self._book.get(command_id)
-        if tracked is not None and tracked.record.state in (State.QUEUED, State.SENT, State.UNCERTAIN):
-            self._book.answer(tracked, State.ACKED if ok else State.FAILED, detail, values)
+        tracked = self._get(command_id)
+        if tracked is not None:
+            settle(self._book, tracked, ok, detail, values)
 
     def failed(self, command_id: str, reason: str) -> None:
         """The gateway cannot be told such a thing: nothing was written."""
-        tracked = self._book.get(command_id)
+        tracked = self._get(command_id)
         if tracked is not None:
             self._book.fail(tracked, reason)
 
     def link_lost(self, command_ids: Iterable[str]) -> None:
         """The connection that they were sent on is gone, and they were not answered."""
         for command_id in command_ids:
-            tracked = self._book.get(command_id)
+            tracked = self._get(command_id)
             if tracked is not None:
                 self._book.lost(tracked)
 
     def allows_retry(self, command_id: str) -> bool:
         """Whether it may be sent twice: then confirm its message only when it is answered."""
-        tracked = self._book.get(command_id)
+        tracked = self._get(command_id)
         return tracked is not None and tracked.record.retry
 
     def deadline(self, command_id: str) -> int | None:
         """Milliseconds since 1970, if it has one."""
-        tracked = self._book.get(command_id)
+        tracked = self._get(command_id)
         deadline = None if tracked is None else tracked.record.deadline
         return None if deadline is None else round(deadline * 1000)
 
-    # For MQTT devices.
 
-    def replied(self, publication: Publication) -> Outcome | None:
-        """What its device says of a command; None: that is a message like others."""
-        command_id = publication.topic[len(REPLY) :].decode()
-        tracked = self._book.get(command_id)
-        if tracked is None or tracked.record.owner != publication.publisher or publication.run.retain:
-            return None
-        outcome = Outcome()
-        outcome.receivers = publication.count
-        for message in publication.messages:
-            self._publishing.hand_on(publication_of(message, self._clock.wall()))
-            reply = _read_reply(message.payload)
-            if reply is None:
-                self.bad_replies += 1
-                log.warning("a reply is not understood", extra={"client": publication.publisher, "command": command_id})
-                continue
-            ok, detail, values = reply
-            self.answered(command_id, ok, detail, values)
-        return outcome
-
-    def confirmed(self, session: Session, command: str) -> None:
-        tracked = self._mqtt(session, command)
-        if tracked is not None and not tracked.record.wants_reply:
-            self.answered(command, ok=True)
-
-    def refused(self, session: Session, command: str) -> None:
-        tracked = self._mqtt(session, command)
-        if tracked is not None:
-            self._book.fail(tracked, "the device refused it")
-
-    def dropped(self, session: Session, command: str, reason: Drop) -> None:
-        tracked = self._book.get(command)
-        if tracked is None or tracked.record.owner != session.client_id or tracked.record.state.final:
-            return
-        if reason is Drop.EXPIRED and tracked.record.attempts <= 1:
-            self._book.change(tracked, State.EXPIRED, "its deadline was over before it was sent")
-        elif tracked.record.attempts > 1:
-            self._book.change(tracked, State.UNCERTAIN, f"it could not be sent again: {reason.value}")
-        elif reason is not Drop.COMMAND_OVER:
-            self._book.fail(tracked, f"it could not be sent: {reason.value}")
-
-    def _mqtt(self, session: Session, command: str) -> Tracked | None:
-        """A command of an MQTT device, which answers for itself."""
-        tracked = self._book.get(command)
-        if tracked is None or is_gateway(session) or tracked.record.owner != session.client_id:
-            return None
-        return tracked
+def settle(book: Book, tracked: Tracked, ok: bool, detail: str = "", values: Mapping[str, Any] | None = None) -> None:
+    """Its device said what became of it. What is settled stays as it is."""
+    if tracked.record.state in (State.QUEUED, State.SENT, State.UNCERTAIN):
+        book.answer(tracked, State.ACKED if ok else State.FAILED, detail, values)
 
 
 def is_late(record: StoredCommand, now: float) -> bool:

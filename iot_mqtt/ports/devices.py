@@ -93,6 +93,10 @@ class StoredCommand:
         """The client whose session brings it: the gateway, or the MQTT device."""
         return owner_of(self.target)
 
+    def is_by(self, user: str) -> bool:
+        """Whether it is this sender's, as far as is known."""
+        return self.user is None or self.user == user
+
     @property
     def changed_at(self) -> float:
         """When its state began."""

@@ -73,12 +73,20 @@ def _screen(found: Json) -> Iterator[tuple[str, str]]:
     yield "history", "; ".join(f"{state} {moment(at)}" for state, at in times)
 
 
+_target_option = click.option("--target", help="The one to this target, where commands to several clients have the id.")
+
+
+def _of(target: str | None) -> dict[str, str]:
+    return {} if target is None else {"target": target}
+
+
 @commands.command("show")
 @click.argument("command")
+@_target_option
 @on_node
-def commands_show(node: Node, as_json: bool, command: str) -> None:
+def commands_show(node: Node, as_json: bool, command: str, target: str | None) -> None:
     """Show one command with its body."""
-    _print(node.get("commands", command), as_json)
+    _print(node.get("commands", command, query=_of(target)), as_json)
 
 
 @commands.command("send")
@@ -111,7 +119,7 @@ def commands_send(
     until = time.monotonic() + wait
     while found["state"] in ("queued", "sent") and time.monotonic() < until:
         time.sleep(_POLL_SECONDS)
-        found = node.get("commands", found["id"])
+        found = node.get("commands", found["id"], query=_of(target))
     _print(found, as_json)
     if found["state"] != "acked":
         raise CtlError(f"the command is {found['state']}")
@@ -119,10 +127,11 @@ def commands_send(
 
 @commands.command("cancel")
 @click.argument("command")
+@_target_option
 @on_node
-def commands_cancel(node: Node, as_json: bool, command: str) -> None:
+def commands_cancel(node: Node, as_json: bool, command: str, target: str | None) -> None:
     """Take back a command that was not sent."""
-    node.delete("commands", command)
+    node.delete("commands", command, query=_of(target))
     print_done({"cancelled": command}, as_json)
 
 

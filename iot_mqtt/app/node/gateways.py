@@ -71,7 +71,7 @@ class Gateways:
             self._config.node.id,
             self.plugins,
             accompanied.devices,
-            accompanied.states,
+            accompanied.states.of,
             self.counters,
             self.captures,
             now=self._now,

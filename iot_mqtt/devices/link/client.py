@@ -119,7 +119,9 @@ class GatewayClient:
         self._bounds = Bounds(0, 0)
         self._posting: Posting | None = None
         #: The commands that come.
-        self.downlink = Downlink(login.gateway, services.commands, services.now, opened.runner, self._acknowledge)
+        self.downlink = Downlink(
+            login.gateway, services.commands(login.gateway), services.now, opened.runner, self._acknowledge
+        )
 
     @property
     def is_let_in(self) -> bool:

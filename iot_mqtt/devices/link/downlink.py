@@ -65,10 +65,11 @@ class Downlink:
         if not packet.topic.startswith(self._prefix) or not device or "/" in device:
             return False
         command_id = next((value for key, value in packet.properties.user_properties if key == COMMAND_ID), None)
-        if command_id is None:
+        if command_id is None or not packet.qos or packet.retain:
+            # A message like others; with an id, if it has one, that says nothing.
             self._encode(packet, device, None)
         else:
-            self._states.begin(command_id, partial(self._begun, packet, device, command_id))
+            self._states.begin(command_id, device, partial(self._begun, packet, device, command_id))
         return True
 
     def _begun(self, packet: Publish, device: str, command_id: str, verdict: Verdict) -> None:

@@ -46,9 +46,9 @@ class KnownDevices(Protocol):
 
 
 class CommandStates(Protocol):
-    """``iot_mqtt.devices.States``, likewise."""
+    """``iot_mqtt.devices.states.GatewayCommands``, likewise."""
 
-    def begin(self, command_id: str, done: Callable[[Verdict], None]) -> None: ...
+    def begin(self, command_id: str, device: str, done: Callable[[Verdict], None]) -> None: ...
 
     def answered(
         self, command_id: str, ok: bool, detail: str = "", values: Mapping[str, Value] | None = None
@@ -70,7 +70,8 @@ class LinkServices:
     node_id: str
     plugins: Codecs
     devices: KnownDevices
-    commands: CommandStates
+    #: Those of a gateway, by its name.
+    commands: Callable[[str], CommandStates]
     counters: LinksCounters
     captures: Captures
     #: Milliseconds since 1970.

@@ -16,6 +16,7 @@ from iot_mqtt.admin.access_resources import AuditResources
 from iot_mqtt.admin.audit import ANYTHING, AuditLog, Wanted
 from iot_mqtt.admin.audit_everywhere import AuditEverywhere
 from iot_mqtt.admin.auditing import Auditor, shown
+from iot_mqtt.admin.call import read_body
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.broker.facade import MemberInfo
 from tests.unit.admin.adminkit import TOKEN, FakeView, make_browser
@@ -186,4 +187,4 @@ def test_ctl_shows_all_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) 
 def test_a_body_that_is_too_deep_is_named_by_its_size(depth: int) -> None:
     """A change is written down whatever was sent with it."""
     body = b'{"a":' + b"[" * depth + b"]" * depth + b"}"
-    assert shown(body) == f"{len(body)} bytes that are no JSON, or too deep"
+    assert shown(read_body(body)) == f"{len(body)} bytes: the body is nested more than 64 levels deep"

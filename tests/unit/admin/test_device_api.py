@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import Any, cast
 
 import pytest
 
+from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.callers import Caller, Role
+from iot_mqtt.admin.device_resources import DeviceResources
 from iot_mqtt.admin.device_shapes import device_schemas
+from iot_mqtt.admin.errors import ApiError
 from tests.unit.admin.adminkit import Browser, FakeView, make_browser
+from tests.unit.broker.harness import run
 from tests.unit.devices.devicekit import DeviceNode, confirm
 
 
@@ -95,6 +101,38 @@ def test_a_command_is_taken_back(node: DeviceNode, browser: Browser) -> None:
     assert browser.delete("/api/v1/commands/c1").status == 400
     assert browser.delete("/api/v1/commands/nobody").status == 404
     assert browser.get("/api/v1/commands/nobody").status == 404
+
+
+def test_a_command_is_named_by_its_target_too(node: DeviceNode, browser: Browser) -> None:
+    """Where commands to several clients have one id."""
+    for name in ("d1", "d2"):
+        node.device(name).lose()
+        send(node, browser, target=name, id="c1")
+    assert (browser.get("/api/v1/commands/c1").status, browser.delete("/api/v1/commands/c1").status) == (409, 409)
+    assert browser.get("/api/v1/commands/c1?target=d2").json["target"] == "d2"
+    assert browser.delete("/api/v1/commands/c1?target=d2").status == 204
+    assert browser.get("/api/v1/commands/c1?target=d1").json["state"] == "queued"
+    assert browser.get("/api/v1/commands/c1?target=d3").status == 404
+
+
+def test_commands_of_others_are_not_there(node: DeviceNode, browser: Browser) -> None:
+    """For whoever calls in a user's name: neither do they make an id ambiguous, nor is it said what they are for."""
+    for name in ("ann-1", "bob-1"):
+        node.device(name).lose()
+        send(node, browser, target=name, id="c1")
+    send(node, browser, target="bob-1", id="c2")
+    ann = Caller("ann's", Role.OPERATOR, ("commands", "as:ann"))
+    resources = DeviceResources(node.accompanied, node.clock.wall)
+    ways = [route for route in resources.routes if route.path.endswith("{command}")]
+
+    def asked(command: str) -> list[Any]:
+        return [run(cast(Any, way.handler(Call({"command": command}, caller=ann)))) for way in ways]
+
+    shown, cancelled = asked("c1")
+    assert (shown["target"], cancelled) == ("ann-1", None)
+    for command in ("c2", "c3"):
+        with pytest.raises(ApiError, match=f"^there is no command '{command}'$"):
+            asked(command)
 
 
 def test_devices_are_listed(node: DeviceNode, browser: Browser) -> None:

@@ -73,6 +73,12 @@ class DeviceNode(Node):
     def state(self, command_id: str) -> str:
         return self.record(command_id).state.value
 
+    def find(self, command_id: str, target: str | None = None) -> StoredCommand | None:
+        """What the API finds, with its body."""
+        commands = self.accompanied.commands
+        found = run(commands.named(command_id, target))
+        return run(commands.with_body(found[0])) if found else None
+
     def commands(self) -> list[StoredCommand]:
         """All records of the store."""
 
@@ -85,10 +91,11 @@ class DeviceNode(Node):
         """Records of commands in the store."""
         return len(self.commands())
 
-    def begin(self, command_id: str) -> list[Verdict]:
+    def begin(self, command_id: str, target: str = "gw/dev1") -> list[Verdict]:
         """What a gateway's link is told."""
         told: list[Verdict] = []
-        self.accompanied.states.begin(command_id, told.append)
+        gateway, _, device = target.partition("/")
+        self.accompanied.states.of(gateway).begin(command_id, device, told.append)
         self.turn()
         return told
 

@@ -16,6 +16,7 @@ from iot_mqtt.ports.grid import CacheName
 from tests.doubles.rights import AnyForm, Ruled
 from tests.unit.broker.harness import V311, Client, run
 from tests.unit.devices.devicekit import DeviceNode, LetIn, command_of, confirm, order, states, statuses, until
+from tests.unit.devices.test_elsewhere import among_others
 
 
 def test_a_command_is_queued_sent_and_acked() -> None:
@@ -321,7 +322,7 @@ def test_of_two_commands_with_one_key_the_first_has_it() -> None:
 
     def same() -> str | None:
         node.pass_time(30.5)
-        found = book.same("d1", "k")
+        found = book.same("d1", "k", None)
         return None if found is None else found.record.id
 
     for number, command_id in enumerate(("first", "other")):
@@ -349,7 +350,7 @@ def test_a_command_is_given_up_as_what_is_certain_of_it(attempts: int, state: st
     node.device().lose()
     order(node.connect("s"), "d1")
     book = node.accompanied.book
-    tracked = book.get("c1")
+    tracked = book.get("d1", "c1")
     assert tracked is not None
     for _ in range(attempts):
         book.sent(tracked)
@@ -366,10 +367,10 @@ def test_the_same_id_again_is_the_same_command() -> None:
     order(sender, "d1")
     order(sender, "d1")
     assert len(device.messages()) == 1
+    wanted = {"user_properties": (("command-id", "c1"),)}
+    assert reason_of(sender, "d1/valve", **wanted) is ReasonCode.QUOTA_EXCEEDED
     node.device("d2")
-    (answer,) = sender.publish("down/d2", b"", qos=1, user_properties=(("command-id", "c1"),))
-    assert isinstance(answer, Ack)
-    assert answer.reason is ReasonCode.QUOTA_EXCEEDED
+    assert reason_of(sender, "d2", **wanted) is ReasonCode.SUCCESS
 
 
 def test_a_sender_of_3_1_1_gets_the_defaults() -> None:
@@ -425,14 +426,14 @@ def test_it_can_be_cancelled_until_it_is_sent() -> None:
     order(node.connect("s"), "d1")
     order(node.connect("s"), "d1", id="c2")
     node.broker.turn.call_soon(lambda: None)
-    book.cancel("c1")
+    book.cancel("d1", "c1")
     node.turn()
     record = node.record("c1")
     assert (record.state, record.detail) == ("failed", "cancelled")
     device = node.connect("d1", clean=False, expiry=3600)
     assert [command_of(message) for message in device.messages()] == ["c2"]
     with pytest.raises(Refused, match="sent"):
-        book.cancel("c2")
+        book.cancel("d1", "c2")
     assert node.dropped() == {"command_over": 1}
 
 
@@ -444,7 +445,7 @@ def test_it_is_submitted_without_a_client() -> None:
     node.turn()
     (message,) = device.messages()
     assert (message.payload, command_of(message)) == (b"go", record.id)
-    found = run(node.accompanied.commands.find(record.id))
+    found = node.find(record.id)
     assert found is not None
     assert (found.body, found.retry, found.sender) == (b"go", True, "api")
     for target in ("", "/x", "a/#"):
@@ -528,6 +529,67 @@ def test_shares_are_known_after_a_restart() -> None:
     node.restart()
     assert reason_of(node.connect("m", username="mallory"), "d2") is ReasonCode.QUOTA_EXCEEDED
     assert reason_of(node.connect("a", username="ann"), "d2") is ReasonCode.SUCCESS
+
+
+def test_an_id_is_of_the_client_that_it_is_for() -> None:
+    """Whoever has taken it for a device of his own has taken it from nobody else, and learns nothing of others'."""
+    node = DeviceNode(authenticator=LetIn())
+    listener = node.listener()
+    own, press = node.device("own"), node.device("press")
+    mallory, ann = node.connect("m", username="mallory"), node.connect("a", username="ann")
+    for target, sender, other in (("own", mallory, ann), ("press", ann, mallory)):
+        order(sender, target, id="order-1", key="k")
+        assert reason_of(other, target, user_properties=(("command-id", "order-1"),)) is ReasonCode.QUOTA_EXCEEDED
+    (message,) = press.messages()
+    confirm(press, [message])
+    assert statuses(listener)[-1]["target"] == "press"
+    own.publish("reply/order-1", b'{"detail": "mine"}', qos=1)
+    named = run(node.accompanied.commands.named("order-1"))
+    assert {one.target: one.detail for one in named} == {"own": "mine", "press": ""}
+    node.restart()
+    node.pass_time(0)
+    book = node.accompanied.book
+    assert sorted(one.record.target for one in book.named("order-1")) == ["own", "press"]
+    book.leave("own")
+    assert [one.record.target for one in book.named("order-1")] == ["press"]
+    book.leave("press")
+    assert book.named("order-1") == ()
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["alone", "among others"])
+def test_who_has_an_id_is_not_told(*, clustered: bool) -> None:
+    """To somebody else it is in use, whatever for. Keys are each user's own."""
+    node = DeviceNode(authenticator=LetIn())
+    device = node.device("gw")
+    ann, mallory = node.connect("a", username="ann"), node.connect("m", username="mallory")
+    order(ann, "gw/press", id="c1", key="k")
+    confirm(device, device.messages())
+    if clustered:
+        among_others(node)
+        node.accompanied.book.leave("gw")
+    mallory.subscribe("told")
+    for target in ("gw/press", "gw/own"):
+        wanted = {"user_properties": (("command-id", "c1"),), "response_topic": "told"}
+        assert reason_of(mallory, target, **wanted) is ReasonCode.QUOTA_EXCEEDED
+        (told,) = mallory.messages()
+        status = json.loads(told.payload)
+        assert (status["state"], status["detail"], status["values"]) == ("failed", "the command id is in use", None)
+    with pytest.raises(Refused, match=r"^the command id is in use$"):
+        run(node.accompanied.commands.submit(NewCommand("gw/press", id="c1")))
+    order(ann, "gw/press", id="c1")
+    order(mallory, "gw/press", id="c2", key="k")
+    assert (node.state("c1"), node.record("c2").idempotency_key) == ("acked", "k")
+
+
+def test_nobody_takes_the_ids_of_records_to_come() -> None:
+    """They can be guessed; so they are only given, not taken."""
+    node = DeviceNode()
+    node.device("d1")
+    made = "kafka-0123abcd-0-17-1700000000000"
+    assert reason_of(node.connect("m"), "d1", user_properties=(("command-id", made),)) is ReasonCode.QUOTA_EXCEEDED
+    with pytest.raises(Refused, match="records of Kafka"):
+        run(node.accompanied.commands.submit(NewCommand("d1", id=made)))
+    order(node.connect("m"), "d1", id="kafka-mine")
 
 
 def test_what_is_over_is_kept_for_a_time_and_in_bounds() -> None:

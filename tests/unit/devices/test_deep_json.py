@@ -68,10 +68,10 @@ def test_what_cannot_be_encoded_is_not_staged() -> None:
     for _ in range(2000):
         value = [value]
     with pytest.raises(RecursionError):
-        node.accompanied.states.answered("c1", True, values={"a": value})
+        node.accompanied.states.of("d1").answered("c1", True, values={"a": value})
     order(sender, "d1", id="c2")
     assert (node.state("c1"), node.state("c2")) == ("sent", "sent")
-    node.accompanied.states.answered("c1", True)
+    node.accompanied.states.of("d1").answered("c1", True)
     node.turn()
     assert node.state("c1") == "acked"
 

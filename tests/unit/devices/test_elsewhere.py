@@ -277,11 +277,11 @@ def test_a_command_that_is_read_before_it_is_known_is_looked_up() -> None:
     sender = node.connect("s")
     for name in ("open", "over", "sent"):
         order(sender, "d1", id=name)
-    node.accompanied.book.cancel("over")
+    node.accompanied.book.cancel("d1", "over")
     node.turn()
     among_others(node)
     book = node.accompanied.book
-    sent = book.get("sent")
+    sent = book.get("d1", "sent")
     assert sent is not None
     book.sent(sent)
     node.turn()
@@ -295,16 +295,45 @@ def test_the_home_is_asked_to_cancel() -> None:
     """And its word counts."""
     node = DeviceNode()
     other = among_others(node)
-    put(node, queued("c1", "elsewhere", node.clock.wall()))
+    put(node, record := queued("c1", "elsewhere", node.clock.wall()))
     other.word = b"the command is sent: only one that was never sent can be taken back"
     with pytest.raises(Refused, match="sent"):
-        run(node.accompanied.commands.cancel("c1"))
+        run(node.accompanied.commands.cancel(record))
     other.word = b"cancelled"
-    assert run(node.accompanied.commands.cancel("c1")) is not None
+    run(node.accompanied.commands.cancel(record))
+    assert other.asked[-1] == ("commands.cancel", b"c1\nelsewhere")
     node.device().lose()
     order(node.connect("s"), "d1", id="mine")
-    assert other.answers["commands.cancel"](b"mine") == b"cancelled"
-    assert other.answers["commands.cancel"](b"nobody") == b""
+    answer = other.answers["commands.cancel"]
+    assert [answer(body) for body in (b"mine\nd2", b"nobody\nd1", b"nobody")] == [b"", b"", b""]
+    assert answer(b"mine\nd1") == b"cancelled"
+    node.turn()
+    assert node.state("mine") == "failed"
+
+
+def test_a_node_of_an_earlier_release_asks_to_cancel_by_id() -> None:
+    """Which is done where only one command has that id."""
+    node = DeviceNode()
+    other = among_others(node)
+    for target in ("d1", "d2"):
+        node.device(target).lose()
+        order(node.connect("s"), target, id="both")
+    order(node.connect("s"), "d1", id="one")
+    answer = other.answers["commands.cancel"]
+    assert (answer(b"both"), answer(b"one")) == (b"", b"cancelled")
+
+
+def test_a_command_is_found_by_its_id_or_by_its_target_too() -> None:
+    """Wherever it is at home."""
+    node = DeviceNode()
+    among_others(node)
+    put(node, queued("c1", "d9/x", node.clock.wall()))
+    node.device().lose()
+    order(node.connect("s"), "d1", id="c1")
+    named = node.accompanied.commands.named
+    assert [one.target for one in run(named("c1"))] == ["d1", "d9/x"]
+    for target, found in (("d1", ["d1"]), ("d9/x", ["d9/x"]), ("d9/y", []), ("d9", [])):
+        assert [one.target for one in run(named("c1", target))] == found
 
 
 def online(node: DeviceNode, gateway: str = "gw") -> bool:

@@ -34,7 +34,7 @@ def test_puback_of_a_gateway_is_no_answer() -> None:
     assert node.begin("c1") == [Verdict(send=True)]
     confirm(link, [message])
     assert states(listener) == ["sent"]
-    node.accompanied.states.answered("c1", True, "done", {"n": 1})
+    node.accompanied.states.of("gw").answered("c1", True, "done", {"n": 1})
     node.turn()
     assert states(listener) == ["acked"]
     assert node.record("c1").values == {"n": 1}
@@ -47,7 +47,7 @@ def test_begin_answers_only_after_the_commit() -> None:
     order(node.connect("s"), "gw/dev1")
     node.hold()
     told: list[Verdict] = []
-    node.accompanied.states.begin("c1", told.append)
+    node.accompanied.states.of("gw").begin("c1", "dev1", told.append)
     node.turn()
     assert told == []
     node.release()
@@ -65,7 +65,7 @@ def test_a_second_begin_needs_leave(retry: str, answer: Verdict, *, restart: boo
     order(node.connect("s"), "gw/dev1", retry=retry)
     assert len(link.messages()) == 1
     node.begin("c1")
-    node.accompanied.states.link_lost(["c1"])
+    node.accompanied.states.of("gw").link_lost(["c1"])
     node.accompanied.devices.left("gw", "p1")
     link.lose()
     if restart:
@@ -82,7 +82,7 @@ def test_what_was_sent_once_never_expires_as_if_it_had_not() -> None:
     order(node.connect("s"), "gw/dev1", retry="yes", message_expiry_interval=20)
     assert len(link.messages()) == 1
     node.begin("c1")
-    node.accompanied.states.link_lost(["c1"])
+    node.accompanied.states.of("gw").link_lost(["c1"])
     link.lose()
     node.turn()
     assert node.state("c1") == "queued"
@@ -101,8 +101,8 @@ def test_a_lost_link_without_deadline_is_uncertain_after_the_grace() -> None:
     order(sender, "gw/dev1", id="done")
     for command in ("plain", "timed", "done"):
         node.begin(command)
-    node.accompanied.states.answered("done", True)
-    node.accompanied.states.link_lost(["plain", "timed", "done"])
+    node.accompanied.states.of("gw").answered("done", True)
+    node.accompanied.states.of("gw").link_lost(["plain", "timed", "done"])
     node.turn()
     node.pass_time(9.75)
     assert [node.state(one) for one in ("plain", "timed", "done")] == ["sent", "sent", "acked"]
@@ -118,9 +118,25 @@ def test_what_cannot_be_encoded_has_failed() -> None:
     gateway(node)
     order(node.connect("s"), "gw/dev1")
     node.begin("c1")
-    node.accompanied.states.failed("c1", "no such register")
+    node.accompanied.states.of("gw").failed("c1", "no such register")
     node.turn()
     assert (node.record("c1").state, node.record("c1").detail) == ("failed", "no such register")
+
+
+def test_a_link_asks_for_its_own_commands_only() -> None:
+    """A message may carry the id of another gateway's or device's command, if it is none itself."""
+    node = DeviceNode()
+    listener = node.listener()
+    gateway(node)
+    order(node.connect("s"), "gw/dev1")
+    for target in ("gw/dev2", "other/dev1"):
+        assert node.begin("c1", target) == [Verdict(send=False, why="unknown")]
+    other = node.accompanied.states.of("other")
+    other.answered("c1", True)
+    other.failed("c1", "no")
+    node.turn()
+    assert states(listener) == ["queued"]
+    assert node.begin("c1") == [Verdict(send=True)]
 
 
 def test_a_late_answer_settles_what_was_uncertain_and_nothing_else() -> None:
@@ -129,11 +145,11 @@ def test_a_late_answer_settles_what_was_uncertain_and_nothing_else() -> None:
     gateway(node)
     order(node.connect("s"), "gw/dev1")
     node.begin("c1")
-    node.accompanied.states.link_lost(["c1"])
+    node.accompanied.states.of("gw").link_lost(["c1"])
     node.pass_time(1)
     assert node.state("c1") == "uncertain"
-    node.accompanied.states.answered("c1", False, "jammed")
-    node.accompanied.states.answered("c1", True)
+    node.accompanied.states.of("gw").answered("c1", False, "jammed")
+    node.accompanied.states.of("gw").answered("c1", True)
     node.turn()
     assert node.record("c1").detail == "jammed"
 

@@ -52,7 +52,7 @@ def test_what_a_gateway_says_for_its_device_is_cut_as_well() -> None:
     node = DeviceNode()
     node.device()
     order(node.connect("s"), "d1", reply="yes")
-    node.accompanied.states.answered("c1", True, values={str(number): "x" * 1000 for number in range(20)})
+    node.accompanied.states.of("d1").answered("c1", True, values={str(number): "x" * 1000 for number in range(20)})
     node.turn()
     assert (node.record("c1").state, node.record("c1").values) == ("acked", None)
 

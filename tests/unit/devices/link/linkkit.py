@@ -166,7 +166,7 @@ class Notes:
     def not_taken(self, gateway: str, sequence: int) -> None:
         self.highest[gateway] = sequence
 
-    def begin(self, command_id: str, done: Callable[[Verdict], None]) -> None:
+    def begin(self, command_id: str, device: str, done: Callable[[Verdict], None]) -> None:
         self.log.append(("begin", command_id))
         done(self.verdict)
 
@@ -201,7 +201,7 @@ class World:
             "n1",
             self.plugins,
             self.notes,
-            self.notes,
+            lambda _: self.notes,
             self.links,
             self.captures,
             now=lambda: int(node.clock.wall() * 1000),

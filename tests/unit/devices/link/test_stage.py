@@ -362,6 +362,20 @@ def test_a_command_without_a_record_is_delivered_all_the_same() -> None:
     assert gateway.heard() == ["do 1 press raw"] and not len(world.node.session("line-1").outbound)
 
 
+@pytest.mark.parametrize("how", [{"qos": 0}, {"qos": 1, "retain": True}], ids=["QoS 0", "retained"])
+def test_what_is_no_command_begins_none(how: dict[str, Any]) -> None:
+    """Whatever id it carries: it would be that of somebody else's."""
+    world = World()
+    gateway = world.open()
+    if not how["qos"]:
+        gateway.say("login line-1")
+    world.node.connect("sender").publish("down/line-1/press", b"raw", user_properties=(("command-id", "c1"),), **how)
+    if how["qos"]:
+        gateway.say("login line-1")
+    assert gateway.heard() == ["welcome", "do 1 press raw"]
+    assert not [one for one in world.notes.log if one[0] == "begin"]
+
+
 @pytest.mark.parametrize("device", ["press/deeper", ""])
 def test_a_command_to_no_device_is_dropped_and_counted(device: str) -> None:
     """It must not stay in the session for ever."""
