@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 from iot_mqtt.app.config.effects import without_effect
 from iot_mqtt.app.config.errors import Layer, Problem
 from iot_mqtt.app.config.log_topics import retention_of
+from iot_mqtt.app.config.loopback import is_loopback
 from iot_mqtt.app.config.plugin_entries import entry_of
 from iot_mqtt.app.config.reading import LoadedConfig, hidden
 from iot_mqtt.app.config.sections import ListenerConfig
@@ -50,18 +50,6 @@ def serving_problems(loaded: LoadedConfig) -> list[Problem]:
     )
     found = [problem for check in checks for problem in check(loaded)]
     return hidden(found, (setting for settings in loaded.written.values() for setting in settings))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a listener on this host is out of reach of other machines; a name is not looked up."""
-    if host == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
 
 
 def _cluster(loaded: LoadedConfig) -> Iterator[Problem]:

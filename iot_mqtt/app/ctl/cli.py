@@ -75,5 +75,6 @@ def ctl() -> None:
     """Look at a running node and act on it.
 
     The node is found through --url and --token, or else through its data directory, which comes from --data-dir
-    or the configuration.
+    or the configuration. The token of a data directory is sent to no other node than the one whose address is in
+    there, and, if you name the directory with --data-dir, one of this machine.
     """

@@ -10,7 +10,14 @@ from itertools import islice
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
-from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
+from urllib.request import (
+    BaseHandler,
+    HTTPRedirectHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
 
 from iot_mqtt.app.ctl.errors import CtlError
 
@@ -42,8 +49,7 @@ class Node:
         self.only_looks = False
         #: Seconds that a call may take.
         self.patience = _TIMEOUT
-        # The token goes to the node and to nobody between.
-        self._opener = opener or build_opener(ProxyHandler({}))
+        self._opener = opener or tokens_opener()
 
     def get(self, *path: str, query: Mapping[str, str] | None = None) -> Json:
         return json.loads(self._send("GET", self._api(path, query)))
@@ -118,6 +124,18 @@ class Node:
         request = Request(f"{self.url}{path}", body, headers, method=method)  # noqa: S310 - checked in __init__
         with _failures(self.url):
             return self._opener.open(request, timeout=patience or self.patience)
+
+
+class _NoRedirection(HTTPRedirectHandler):
+    """Whoever answers does not say who else is sent the token."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def tokens_opener(*handlers: BaseHandler) -> OpenerDirector:
+    """The token goes to the node: to nobody between, and to nobody else."""
+    return build_opener(ProxyHandler({}), _NoRedirection(), *handlers)
 
 
 @contextmanager

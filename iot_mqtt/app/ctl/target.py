@@ -39,6 +39,13 @@ class Target:
         if self.url and self.token:
             return self._node(self.url, self.token, None)
         data_dir = self.data_dir or self._data_dir()
+        there = announced(data_dir)
+        elsewhere = self.url is not None and self.url.rstrip("/") != there
+        if elsewhere and not (self.data_dir and _on_this_machine(self.url)):
+            raise CtlError(
+                f"the token in {data_dir} is not sent to {self.url}, which is not the address that its node left "
+                "there: name the token of that node with --token, or in IOT_MQTT_CTL_TOKEN"
+            )
         token = self.token or read_token(data_dir)
         if token is None:
             raise CtlError(
@@ -47,24 +54,22 @@ class Target:
             )
         if self.url:
             return self._node(self.url, token, None)
-        return self._node(announced(data_dir) or self._configured(), token, announced_certificate(data_dir))
+        return self._node(there or self._configured(), token, announced_certificate(data_dir))
 
     def _node(self, url: str, token: str, pinned: str | None) -> Node:
         if not _sendable(token):
             raise CtlError(
                 "the token has a line break, a space or a letter that no token has: copy it again in one piece"
             )
-        from urllib.request import HTTPSHandler, ProxyHandler, build_opener
+        from urllib.request import HTTPSHandler
 
-        from iot_mqtt.app.ctl.node import Node
+        from iot_mqtt.app.ctl.node import Node, tokens_opener
         from iot_mqtt.app.ctl.trust import trusting
 
         if not url.startswith("https://"):
             return Node(url, token, on=self.on)
         own = None if self.cert is None else (self.cert, self.cert_key)
-        # As in Node: the token goes to nobody between.
-        context = trusting(self.cacert, pinned, own)
-        return Node(url, token, build_opener(ProxyHandler({}), HTTPSHandler(context=context)), self.on)
+        return Node(url, token, tokens_opener(HTTPSHandler(context=trusting(self.cacert, pinned, own))), self.on)
 
     def _data_dir(self) -> str:
         """From the configuration, of which nothing else is looked at: ``ctl`` need not find what is wrong with it."""
@@ -104,6 +109,17 @@ class Target:
 def _sendable(token: str) -> bool:
     """Whether a token can stand in a header of HTTP."""
     return token.isascii() and token.isprintable() and " " not in token
+
+
+def _on_this_machine(url: str | None) -> bool:
+    from urllib.parse import urlsplit
+
+    from iot_mqtt.app.config.loopback import is_loopback
+
+    try:
+        return is_loopback(urlsplit(url or "").hostname or "")
+    except ValueError:  # [ without ]
+        return False
 
 
 def _standing_somewhere() -> None:

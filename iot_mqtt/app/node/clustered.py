@@ -14,7 +14,7 @@ from twisted.internet.endpoints import HostnameEndpoint
 from twisted.python.failure import Failure
 
 from iot_mqtt import __version__
-from iot_mqtt.app.config.checks import is_loopback
+from iot_mqtt.app.config.loopback import is_loopback
 from iot_mqtt.app.config.sections import ClientTlsConfig, Config
 from iot_mqtt.app.node.directory import Following
 from iot_mqtt.app.node.grid_room import GridRoom

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from iot_mqtt.app.config.checks import is_loopback
 from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.log_topics import retention_of
+from iot_mqtt.app.config.loopback import is_loopback
 from iot_mqtt.app.config.sections import Config, DoorsConfig, ListenerConfig, LogConfig, TlsConfig
 from iot_mqtt.app.migrated import refuse_migrated
 from iot_mqtt.broker.composition import Composition

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from iot_mqtt.app.config import ConfigError, load_config
-from iot_mqtt.app.config.checks import is_loopback
+from iot_mqtt.app.config.loopback import is_loopback
 
 
 def refusals(*sets: str) -> list[str]:

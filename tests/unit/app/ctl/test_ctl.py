@@ -223,13 +223,68 @@ def test_no_configuration_is_read_where_none_is_needed(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "application.yaml").write_text("nonsense: 1")
     assert Target(url="http://node", token="t").connect().url == "http://node"
-    with pytest.raises(CtlError, match=r"no admin\.token in"):
-        Target(url="http://node").connect()
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "admin.token").write_text("t")
-    assert Target(url="http://node").connect().url == "http://node"
     with pytest.raises(CtlError, match="nonsense"):
         Target().connect()  # nobody has left an address, so the configuration says it
+
+
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("http://node-1:18083", False),
+        ("http://node-1:18083", True),
+        ("https://node-1:18083", True),
+        ("http://127.0.0.1:18084", False),
+        ("http://localhost.example:18083", True),
+        ("http://127.0.0.1@node-1:18083", True),
+        ("http://node-1:18083/http://127.0.0.1:18083", True),
+        ("http://[::ffff:10.0.0.1]:18083", True),
+        ("http://[nonsense", True),
+    ],
+)
+def test_the_token_of_a_directory_goes_to_no_other_node(
+    url: str, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has another address is sent nothing of this node's, whether its directory was named or found."""
+    monkeypatch.chdir(tmp_path)
+    data = tmp_path / "data"
+    token = load_token(str(data))
+    announce(str(data), "http://127.0.0.1:18083")
+    with pytest.raises(CtlError, match=r"is not sent to.*--token") as refused:
+        Target(url=url, data_dir=str(data) if named else None).connect()
+    assert token not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("http://127.0.0.1:18083", False),
+        ("http://127.0.0.1:18083/", False),
+        ("http://127.0.0.1:9", True),
+        ("http://localhost:9", True),
+        ("https://[::1]:9/", True),
+    ],
+)
+def test_the_token_of_a_directory_goes_to_its_node(
+    url: str, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that left its address there; or one of this machine, for which somebody named the directory."""
+    monkeypatch.chdir(tmp_path)
+    data = tmp_path / "data"
+    token = load_token(str(data))
+    announce(str(data), "http://127.0.0.1:18083")
+    node = Target(url=url, data_dir=str(data) if named else None).connect()
+    assert (node.url, node._token) == (url.rstrip("/"), token)
+
+
+def test_a_url_without_a_token_needs_no_directory_to_be_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is missing is the token of that node, not a directory."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CtlError, match="--token"):
+        Target(url="http://node-1:18083").connect()
 
 
 def test_a_configuration_that_cannot_be_read_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from click.testing import CliRunner
@@ -90,3 +92,31 @@ def test_a_proxy_of_the_environment_never_sees_the_token(url: str) -> None:
         main, ["ctl", "--url", url, "--token", TOKEN, "status", "--json"], env={"http_proxy": "http://127.0.0.1:1"}
     )
     assert result.exit_code == 0, result.output
+
+
+def test_a_token_follows_no_redirection() -> None:
+    """Whoever answers may not say who else is sent it."""
+    asked = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(302)
+            self.send_header("Location", f"http://127.0.0.1:{server.server_port}/elsewhere")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Quiet."""
+
+    with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}"
+            result = CliRunner().invoke(main, ["ctl", "--url", url, "--token", TOKEN, "status"])
+        finally:
+            server.shutdown()
+            thread.join()
+    assert result.exit_code == 1
+    assert "302" in result.stderr
+    assert asked == ["/api/v1/status"]
