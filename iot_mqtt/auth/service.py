@@ -58,7 +58,7 @@ class Access:
     ) -> None:
         self._users = WatchedFile(settings.users_file, parse_users) if settings.users_file else None
         self._rules = AclFiles(settings.acl_file) if settings.acl_file else None
-        self._hook_token = WatchedFile(settings.http.token_file, _stripped) if settings.http.token_file else None
+        self._hook_token = WatchedFile(settings.http.token_file, stripped) if settings.http.token_file else None
         self.pool = HashPool(
             crossing,
             clock,
@@ -301,7 +301,8 @@ def make_keys(settings: JwtSettings, clock: Clock, web: Callable[[str | None], W
     return KeyRing(files, clock, fetching, settings.jwks_url, settings.jwks_refresh)
 
 
-def _stripped(text: str, path: str) -> str:
+def stripped(text: str, path: str) -> str:
+    """A file that holds a secret, and perhaps the end of a line."""
     if not text.strip():
         raise FileError(path, None, "is empty")
     return text.strip()

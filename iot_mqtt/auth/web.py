@@ -43,7 +43,7 @@ class AgentWeb:
 
         pool = HTTPConnectionPool(reactor, persistent=True)
         pool.maxPersistentPerHost = KEPT
-        self._agent: Any = Agent(reactor, _trust(ca), pool=pool)
+        self._agent: Any = Agent(reactor, trust(ca), pool=pool)
         self._pool = pool
         self._clock = clock
 
@@ -135,7 +135,8 @@ class _Gathering(TwistedProtocol):
             self.gathered.errback(error)
 
 
-def _trust(ca: str | None) -> Any:
+def trust(ca: str | None) -> Any:
+    """Who is believed; ``FileError``: the file has nobody in it."""
     from twisted.internet.ssl import Certificate, trustRootFromCertificates
     from twisted.web.client import BrowserLikePolicyForHTTPS
 

@@ -14,6 +14,7 @@ from iot_mqtt.app.config import DEFAULT_FILE, ConfigError, LoadedConfig, default
 from iot_mqtt.app.config.checks import serving_problems
 from iot_mqtt.app.config.comparing import defaults, differences
 from iot_mqtt.app.config.effects import notes
+from iot_mqtt.app.config.file_checks import file_problems
 from iot_mqtt.app.config.limits import RENAMED
 from iot_mqtt.app.config.migrating import migrate
 from iot_mqtt.app.config.text import explained, reference, shown, value_text
@@ -85,7 +86,9 @@ def explain(key: str, path: str | None, sets: tuple[str, ...]) -> None:
 def check(path: str | None, sets: tuple[str, ...]) -> None:
     """Say whether a node could serve with this configuration."""
     loaded = _read(path, sets)
-    if problems := serving_problems(loaded):
+    problems = serving_problems(loaded)
+    problems += file_problems(loaded, problems)
+    if problems:
         raise refused(ConfigError(problems))
     for note in notes(loaded):
         click.echo(f"note: {note}")

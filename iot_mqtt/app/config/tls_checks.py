@@ -1,4 +1,4 @@
-"""What must hold between the keys of TLS of one port."""
+"""TLS of one port: what must hold between its keys, and what they come to."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from iot_mqtt.app.config.errors import Layer, Problem
 from iot_mqtt.app.config.reading import LoadedConfig
 from iot_mqtt.app.config.sections import TlsConfig
+from iot_mqtt.pipeline.settings import TlsSettings
 
 #: More than that is a mistake, or a matter for a balancer: each has an OpenSSL context of its own.
 MAX_CERTIFICATES = 100
@@ -29,6 +30,23 @@ def tls_problems(loaded: LoadedConfig) -> Iterator[Problem]:
             key = f"{prefix}.{part}"
             origin = loaded.origin(key)
             yield Problem(None if origin.layer is Layer.DEFAULT else origin, key, text)
+
+
+def make_tls_settings(config: TlsConfig) -> TlsSettings | None:
+    """TLS of a port as the pipeline knows it; None: the port speaks plain text."""
+    if config.cert is None:
+        return None
+    return TlsSettings(
+        certificate=config.cert,
+        key=config.key or config.cert,
+        client_ca=config.ca or "",
+        require_client_certificate=config.require_client_certificate,
+        min_version=config.min_version,
+        ciphers=config.ciphers or "",
+        groups=config.groups,
+        crl=config.crl,
+        certificates=config.pairs,
+    )
 
 
 def _of_port(name: str, tls: TlsConfig) -> Iterator[tuple[str, str]]:

@@ -21,10 +21,11 @@ from iot_mqtt.admin.turns import Waiting
 from iot_mqtt.admin.user_resources import AuthResources, UserResources
 from iot_mqtt.app.config.folders import pipeline_dir
 from iot_mqtt.app.config.sections import Config
+from iot_mqtt.app.config.tls_checks import make_tls_settings
 from iot_mqtt.app.node.admin_access import AdminAccess
 from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.gateways import Gateways
-from iot_mqtt.app.node.parts import bound, make_tls_settings
+from iot_mqtt.app.node.parts import bound
 from iot_mqtt.app.pipeline.status import read_status
 from iot_mqtt.app.pipeline.table_rows import TableRows
 from iot_mqtt.app.slow_files import SlowFiles

@@ -9,7 +9,8 @@ from typing import Any
 from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.log_topics import retention_of
 from iot_mqtt.app.config.loopback import is_loopback
-from iot_mqtt.app.config.sections import Config, DoorsConfig, ListenerConfig, LogConfig, TlsConfig
+from iot_mqtt.app.config.sections import Config, DoorsConfig, ListenerConfig, LogConfig
+from iot_mqtt.app.config.tls_checks import make_tls_settings
 from iot_mqtt.app.migrated import refuse_migrated
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.conduct import Patience
@@ -30,7 +31,6 @@ from iot_mqtt.pipeline import (
     MqttCodecStage,
     OutboxSettings,
     StageFactory,
-    TlsSettings,
     Visitors,
     WebSocketSettings,
 )
@@ -133,23 +133,6 @@ def make_flapping(config: DoorsConfig) -> Patience:
 def make_guessing(config: DoorsConfig) -> Patience:
     """What clients that guess passwords are banned for."""
     return Patience(config.guessing_count, config.guessing_seconds, config.guessing_ban)
-
-
-def make_tls_settings(config: TlsConfig) -> TlsSettings | None:
-    """TLS of a port as the pipeline knows it; None: the port speaks plain text."""
-    if config.cert is None:
-        return None
-    return TlsSettings(
-        certificate=config.cert,
-        key=config.key or config.cert,
-        client_ca=config.ca or "",
-        require_client_certificate=config.require_client_certificate,
-        min_version=config.min_version,
-        ciphers=config.ciphers or "",
-        groups=config.groups,
-        crl=config.crl,
-        certificates=config.pairs,
-    )
 
 
 def make_login_limit(config: MqttSettings, budget: LoginBudget, protocol: str) -> LoginLimit:
