@@ -6,8 +6,14 @@ wrong, which is click's own.
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
+
+if sys.argv[1:2] == ["serve"]:
+    # Before anything that takes time: to have it end a node that starts would surprise people. Whoever hears it is
+    # there later.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 import click
 

@@ -21,7 +21,7 @@ def serve(path: str | None, sets: tuple[str, ...]) -> None:
     every listener accepts. SIGHUP has it read users, rules, certificates and the configuration again, and
     open its log anew; keys that need a restart are named in the log.
     """
-    # Until there is somebody to hear it: to have it end a node that starts, or serves, would surprise people.
+    # As at the beginning of ``cli``, for those who begin elsewhere.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         loaded = load_checked(path, sets)

@@ -149,7 +149,10 @@ def run(loaded: LoadedConfig, reread: Reread) -> int:
     config = loaded.config
     set_umask(config)
     told = narrow(config)
-    configure_logging(config.log)
+    try:
+        configure_logging(config.log)
+    except OSError as error:
+        return _refused(f"log.file: {config.log.file} cannot be opened: {(error.strerror or str(error)).lower()}")
     for line in told:
         log.warning("%s", line)
     for note in notes(loaded):
@@ -157,16 +160,14 @@ def run(loaded: LoadedConfig, reread: Reread) -> int:
     try:
         prepare(Path(config.node.data_dir))
     except FormatRefused as error:
-        print(f"iot-mqtt: {error}", file=sys.stderr, flush=True)
-        return 1
+        return _refused(str(error))
     sys.setswitchinterval(SWITCH_INTERVAL)
     raise_limit()
     reactor: Any = install()
     exit_codes = [0]
 
     def failed(failure: Failure) -> None:
-        exit_codes[0] = 1
-        print(f"iot-mqtt: {failure.getErrorMessage()}", file=sys.stderr, flush=True)
+        exit_codes[0] = _refused(failure.getErrorMessage())
         log.debug("start failed", exc_info=failure.value)
         if reactor.running:
             reactor.stop()
@@ -179,6 +180,12 @@ def run(loaded: LoadedConfig, reread: Reread) -> int:
     _reap_children(reactor)
     reactor.run(installSignalHandlers=False)
     return exit_codes[0]
+
+
+def _refused(why: str) -> int:
+    """One line and the exit code of a node that did not start."""
+    print(f"iot-mqtt: {why}", file=sys.stderr, flush=True)
+    return 1
 
 
 def terminal(config: LogConfig) -> TextIO:
