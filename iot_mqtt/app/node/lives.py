@@ -167,7 +167,7 @@ def run(loaded: LoadedConfig, reread: Reread) -> int:
     exit_codes = [0]
 
     def failed(failure: Failure) -> None:
-        exit_codes[0] = _refused(failure.getErrorMessage())
+        exit_codes[0] = _refused(reason(failure))
         log.debug("start failed", exc_info=failure.value)
         if reactor.running:
             reactor.stop()
@@ -180,6 +180,14 @@ def run(loaded: LoadedConfig, reread: Reread) -> int:
     _reap_children(reactor)
     reactor.run(installSignalHandlers=False)
     return exit_codes[0]
+
+
+def reason(failure: Failure) -> str:
+    """Why a node did not start, for people."""
+    error = failure.value
+    if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
+        return f"{error.filename}: {error.strerror}"
+    return failure.getErrorMessage()
 
 
 def _refused(why: str) -> int:

@@ -79,6 +79,8 @@ if TYPE_CHECKING:
 #: Seconds between two looks at the disk, and at what the log's retention is over for.
 DISK_SECONDS = 1.0
 UPKEEP_SECONDS = 5.0
+#: Seconds that a node which never served takes to commit what it has begun.
+UNSERVED_SECONDS = 1.0
 
 
 class Service:
@@ -394,8 +396,9 @@ class Service:
         self._reloads.reload()
 
     async def stop(self) -> None:
-        """Let clients go, commit, close; within ``node.drain_seconds``."""
-        deadline = Deadline(self._config.node.drain_seconds, self.clock, self._reactor)
+        """Let clients go, commit, close; within ``node.drain_seconds``. Who never served has promised nothing."""
+        patience = self._config.node.drain_seconds
+        deadline = Deadline(patience if self._started else min(patience, UNSERVED_SECONDS), self.clock, self._reactor)
         self._stop_periodic()
         await self._listeners.stop()
         if hasattr(self, "broker"):

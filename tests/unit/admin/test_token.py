@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+
+import pytest
 
 from iot_mqtt.admin.token import announce, announced, load_token, read_token
 
@@ -36,6 +39,19 @@ def test_an_empty_token_file_is_replaced(tmp_path: Path) -> None:
     """A crash between creating and writing must not leave a node whose token is the empty text."""
     (tmp_path / "admin.token").write_text("")
     assert len(load_token(str(tmp_path))) >= 40
+
+
+def test_a_full_disk_leaves_nothing_half_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And says which file there was no room for."""
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left") as refused:
+        load_token(str(tmp_path))
+    assert refused.value.filename == str(tmp_path / "admin.token")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nobody_started_here_yet(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
 from twisted.python.failure import Failure
 
@@ -96,6 +99,36 @@ def test_a_life_that_cannot_open_its_last_port_gives_the_others_back(turning: Tu
         turning.run(service.release_ports())
     assert not any(accepts(port) for port in ports.values())
     assert turning.left == []
+
+
+def test_a_node_that_never_served_does_not_wait_to_drain(
+    turning: Turning, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that was full at the first start: nobody was promised what cannot be written."""
+    patient = replace(config, node=replace(config.node, drain_seconds=60.0))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        service = Service(lives.at_ports(patient, {"admin": taken.getsockname()[1]}), turning.reactor, never)
+        with pytest.raises(CannotListenError):
+            turning.run(service.start())
+    forever: Deferred[None] = Deferred()
+    monkeypatch.setattr(service._store, "settled", lambda: forever)
+    turning.run(service.stop())
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/data/admin.token"),
+            "/data/admin.token: No space left on device",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device"), "[Errno 28] No space left on device"),
+        (Unavailable("the grid is away"), "the grid is away"),
+    ],
+)
+def test_why_a_node_did_not_start_is_said_for_people(error: Exception, said: str) -> None:
+    """The file first, and no repr of it."""
+    assert lives.reason(Failure(error)) == said
 
 
 def test_ports_are_released_once(turning: Turning, config: Config) -> None:
