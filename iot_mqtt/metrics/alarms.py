@@ -32,6 +32,11 @@ _KNOWN: Final = tuple(
             "give the node or the grid servers more room, shorten log.retention, or purge sessions that nobody reads",
         ),
         (
+            r"^disk full: .* have to stay free",
+            "room",
+            "make room on the node's disk, which others may have filled, or give it a larger one",
+        ),
+        (
             r"^the grid does not take writes",
             "grid",
             "see the page of the cluster for the servers of the grid; nothing is acknowledged until it takes writes",

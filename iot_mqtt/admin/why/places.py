@@ -78,10 +78,12 @@ def _room(facts: Facts) -> Iterator[Finding]:
     log, cluster = facts.log, facts.cluster
     if log is not None and log.disk_level == "full":
         what = "grid" if cluster is not None and cluster.clustered else "disk"
-        text = (
-            f"the {what} is full: {log.disk_used} of {log.disk_limit} bytes are used, "
-            "so nothing of QoS 1 or 2 that would have to be kept is taken"
+        room = (
+            f"{log.disk_used} of {log.disk_limit} bytes are used"
+            if log.disk_limit
+            else f"{log.disk_free} bytes are free, which log.disk_reserve keeps"
         )
+        text = f"the {what} is full: {room}, so nothing of QoS 1 or 2 that would have to be kept is taken"
         helps = (
             "make room; log.disk_limit, log.retention" if what == "disk" else "give the grid more room; log.retention"
         )

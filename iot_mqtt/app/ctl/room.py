@@ -14,4 +14,9 @@ def room(used: int, limit: int, level: str, free: int | None = None) -> str:
     if not limit and not used:
         return "not used"
     left = "" if free is None else f", {size(free)} free"
-    return f"{size(used)} of {size(limit)} ({100 * used // max(1, limit)} %){left}; {_LEVELS.get(level, level)}"
+    said = _LEVELS.get(level, level)
+    if not limit and free is not None:
+        # Others have filled the file system; a share of nothing would say nothing.
+        return f"{size(used)}{left}, all of it kept by log.disk_reserve; {said}"
+    share = f" ({100 * used // limit} %)" if limit and used <= limit else ""
+    return f"{size(used)} of {size(limit)}{share}{left}; {said}"

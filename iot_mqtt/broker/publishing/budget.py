@@ -104,6 +104,8 @@ class Budget:
         #: Too much waits for a commit.
         self.crowded = False
         self.disk_used = self.disk_limit = self.disk_free = 0
+        #: Bytes that have to stay free.
+        self._kept = 0
 
     # The disk.
 
@@ -136,7 +138,8 @@ class Budget:
         A reserve is kept free beside what the grid needs to give room back.
         """
         reserve = self._settings.disk_reserve
-        available = max(0, self.disk_used + self.disk_free - (reserve + passing if reserve else 0))
+        self._kept = reserve + passing if reserve else 0
+        available = max(0, self.disk_used + self.disk_free - self._kept)
         return min(self._settings.disk_limit or available, available)
 
     def _judged(self) -> DiskLevel:
@@ -162,15 +165,20 @@ class Budget:
         """What an operator has to know, in words."""
         found = []
         if self.level is not DiskLevel.NONE:
-            share = 100 * self.disk_used // max(1, self.disk_limit)
-            subject = self._settings.subject
-            found.append(f"{subject} {self.level.value}: {self.disk_used} of {self.disk_limit} bytes used ({share} %)")
+            found.append(f"{self._settings.subject} {self.level.value}: {self._room_in_words()}")
         store = self._store
         if store.failing:
             found.append(f"the grid does not take writes: {store.trouble}")
         if self.crowded:
             found.append(f"{self.uncommitted} bytes wait for a commit: publishers are held off")
         return tuple(found)
+
+    def _room_in_words(self) -> str:
+        used, limit, own = self.disk_used, self.disk_limit, self._settings.disk_limit
+        if self.full and self._kept and not (own and limit == own):
+            # Others have filled the file system: a share of what is left for the node would say nothing.
+            return f"{self.disk_free} bytes free, and {self._kept} have to stay free; the node itself takes {used}"
+        return f"{used} of {limit} bytes used ({100 * used // max(1, limit)} %)"
 
     # Memory.
 

@@ -89,6 +89,12 @@ FAULTS = [
     ),
     ("disk full", replace(WELL, log=replace(LOG, disk_level="full")), "disk_full", ["85000000 of 100000000"]),
     (
+        "disk filled by others",
+        replace(WELL, log=replace(LOG, disk_level="full", disk_limit=0)),
+        "disk_full",
+        ["15000000 bytes are free", "log.disk_reserve"],
+    ),
+    (
         "grid full",
         replace(WELL, log=replace(LOG, disk_level="full"), cluster=CLUSTER),
         "grid_full",

@@ -69,6 +69,30 @@ def waiting(node: Node) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
+    ("settings", "use", "said"),
+    [
+        (
+            BudgetSettings(disk_reserve=100 * MIB),
+            DiskUse(1, 20 * MIB, 5),
+            f"disk full: {20 * MIB} bytes free, and {100 * MIB + 5} have to stay free; the node itself takes 1",
+        ),
+        (
+            BudgetSettings(disk_limit=100, disk_reserve=1),
+            DiskUse(200, MIB, 0),
+            "disk full: 200 of 100 bytes used (200 %)",
+        ),
+        (BudgetSettings(disk_reserve=0), DiskUse(200, 0, 0), "disk full: 200 of 200 bytes used (100 %)"),
+        (BudgetSettings(disk_reserve=1), DiskUse(90, 11, 0), "disk alarm: 90 of 100 bytes used (90 %)"),
+    ],
+)
+def test_the_alarm_says_whether_the_file_system_is_full(settings: BudgetSettings, use: DiskUse, said: str) -> None:
+    """Then a share of what is left for the node would say nothing: others have filled it."""
+    budget = Node(budget=settings, disk=Disk(use.used, use.free, passing=use.passing)).broker.publishing.budget
+    budget.measure()
+    assert budget.alarms == (said,)
+
+
+@pytest.mark.parametrize(
     ("used", "level"),
     [(0, "none"), (79, "none"), (80, "alarm"), (99, "alarm"), (100, "full"), (130, "full")],
 )

@@ -39,6 +39,7 @@ def test_names_with_digits_are_different_alarms() -> None:
     ("text", "code"),
     [
         ("the grid does not take writes: no space left", "grid"),
+        ("disk full: 5 bytes free, and 70 have to stay free; the node itself takes 3", "room"),
         ("7000 bytes wait for a commit: publishers are held off", "commit"),
         ("the node is busy: its loop is later than 0.5 s, and newcomers are refused", "busy"),
         ("the uplink does not take messages: refused; 5 wait in the log", "uplink_trouble"),

@@ -47,6 +47,13 @@ def test_info_is_a_form(ctl: Ctl) -> None:
         ("none", 100, 1, "there is room"),
         ("full", 100, 100, "FULL: what would be stored is refused"),
         ("none", 0, 0, "not used"),
+        (
+            "full",
+            0,
+            70,
+            "70 B, 15.0 MB free, all of it kept by log.disk_reserve; FULL: what would be stored is refused",
+        ),
+        ("full", 50, 70, "70 B of 50 B, 15.0 MB free; FULL: what would be stored is refused"),
     ],
 )
 def test_info_says_how_much_room_there_is(ctl: Ctl, level: str, limit: int, used: int, expected: str) -> None:
