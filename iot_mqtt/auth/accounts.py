@@ -49,6 +49,15 @@ class Account:
         return any(fnmatchcase(client_id, for_fnmatch(pattern)) for pattern in self.client_ids)
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where the password of a user is, or would be."""
+
+    known: bool
+    #: The file of users; None: in the grid.
+    file: str | None
+
+
 class Store(Protocol):
     """Where users are kept. Asked in the reactor's thread, so it answers from memory."""
 
@@ -90,12 +99,16 @@ class Accounts:
     """The users of several stores as one: the first store that has a name decides."""
 
     def __init__(self, stores: Sequence[Store]) -> None:
-        self._stores = tuple(stores)
+        self.stores = tuple(stores)
         self._versions: tuple[object, ...] = ()
         self._decoys = Decoys({})
 
     def find(self, name: str) -> Account | None:
-        return next((found for store in self._stores if (found := store.find(name)) is not None), None)
+        return next((found for store in self.stores if (found := store.find(name)) is not None), None)
+
+    def holder(self, name: str) -> Store | None:
+        """The store that decides on a name."""
+        return next((store for store in self.stores if store.find(name) is not None), None)
 
     def is_disabled(self, name: str) -> bool:
         """Whether nobody is let in by this name, whoever vouches: one store is enough."""
@@ -113,20 +126,20 @@ class Accounts:
     def scram_iterations(self, point: float) -> int:
         """As many as users have, in their proportions; ``point``: 0…1, a name's own."""
         counts: Counter[int] = Counter()
-        for store in self._stores:
+        for store in self.stores:
             counts.update(store.iterations())
         ordered = sorted(iterations for iterations in counts if counts[iterations] > 0) or [ITERATIONS]
         ends = list(accumulate(counts[iterations] for iterations in ordered))
         return ordered[min(bisect_right(ends, point * ends[-1]), len(ordered) - 1)]
 
     def _all(self, name: str) -> Iterable[Account | None]:
-        return (store.find(name) for store in self._stores)
+        return (store.find(name) for store in self.stores)
 
     def _decoy(self, name: str) -> str:
-        versions = tuple(store.version for store in self._stores)
+        versions = tuple(store.version for store in self.stores)
         if versions != self._versions:
             costs: Counter[Cost] = Counter()
-            for store in self._stores:
+            for store in self.stores:
                 costs.update(store.costs())
             self._versions, self._decoys = versions, Decoys(costs)
         return self._decoys.of(name)

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from iot_mqtt.auth.accounts import Accounts, Store
+from iot_mqtt.auth.accounts import Accounts, Kept, Store
 from iot_mqtt.auth.acl import Rules, parse_brought
 from iot_mqtt.auth.acl_files import AclFiles
 from iot_mqtt.auth.building import VOUCHING, Builder, names_of
@@ -146,6 +146,16 @@ class Access:
     def keeps_users(self) -> bool:
         """Whether every user who has a password is kept here, and nobody else is asked for it."""
         return bool(self._links & {"file", "grid"}) and not self._links & {"http", "jwt"}
+
+    def kept(self, listener: str, name: str) -> Kept | None:
+        """Where the password of this user is for clients of a listener; None: others may know users, too."""
+        accounts = self._accounts_at(listener) if self.keeps_users else None
+        if accounts is None:
+            return None
+        found = accounts.holder(name)
+        # A new user is better made in the grid, for every node.
+        in_file = all(isinstance(store, FileStore) for store in ([found] if found else accounts.stores))
+        return Kept(found is not None, self._users.path if in_file and self._users is not None else None)
 
     def groups_of(self, owner: str) -> frozenset[str]:
         """The groups that a user is in now, by what is kept of users here."""

@@ -137,14 +137,14 @@ def _refused(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | None]:
 def _bad_password(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | None]:
     if last.username is None:
         return "no_user_name", "it names no user, and anonymous clients are not let in", "auth.allow_anonymous"
-    known = facts.knows_user(last.username)
-    if known is None:
+    kept = facts.kept(last.listener, last.username)
+    if kept is None:
         return "login_refused", last.text, f"iot-mqtt ctl auth explain --user {last.username}"
-    if not known:
-        said = f"there is no user {last.username!r}"
-        return "unknown_user", said, f"iot-mqtt ctl users add {last.username}"
-    said = f"the password is not that of user {last.username!r}"
-    return "wrong_password", said, f"iot-mqtt ctl users passwd {last.username}"
+    do = f"ctl users {'passwd' if kept.known else 'add'}" if kept.file is None else f"passwd {kept.file}"
+    helps = f"iot-mqtt {do} {last.username}"
+    if not kept.known:
+        return "unknown_user", f"there is no user {last.username!r}", helps
+    return "wrong_password", f"the password is not that of user {last.username!r}", helps
 
 
 def _not_authorized(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | None]:

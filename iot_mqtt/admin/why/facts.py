@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from iot_mqtt.auth.accounts import Kept
 from iot_mqtt.auth.explaining import Answer
 from iot_mqtt.broker.facade import AttemptInfo, ClientInfo, ClusterInfo, GroupShare, SessionInfo
 from iot_mqtt.plugins.info import PluginInfo
@@ -69,8 +70,8 @@ class Facts:
     #: What the grid, or a file, did not answer in time.
     unanswered: tuple[str, ...] = ()
     rights: Rights = _nothing
-    #: Whether there is a user of a name; None: nobody here knows.
-    knows_user: Callable[[str], bool | None] = field(default=lambda _: None)
+    #: Listener, user → where the password is kept; None: nobody here knows.
+    kept: Callable[[str, str], Kept | None] = field(default=lambda _listener, _user: None)
 
     @property
     def users(self) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ class Knowledge:
             cluster=view.cluster.info(),
             topic=topic,
             unwanted=tuple(view.unwanted(_TOPICS)) if subscriptions else (),
-            knows_user=self._knows_user,
+            kept=self._access.kept,
             session=session,
         )
         if not found.known:
@@ -166,9 +166,6 @@ class Knowledge:
                 gone = member.boot != life.boot or member.state == "left"
                 return Home(member.node_id or f"node {life.number}", "dead" if gone else member.state)
         return Home(f"node {life.number}", "dead")
-
-    def _knows_user(self, name: str) -> bool | None:
-        return self._access.accounts.find(name) is not None if self._access.keeps_users else None
 
     def _rights(self, found: Facts) -> Rights:
         """What the rules say of whoever it is, or was."""

@@ -15,6 +15,7 @@ from iot_mqtt.admin.why.facts import Facts, Home
 from iot_mqtt.admin.why.finding import Finding, Weight
 from iot_mqtt.admin.why.resource import WhyResources, answer, findings, slowest
 from iot_mqtt.admin.why.together import together
+from iot_mqtt.auth.accounts import Kept
 from iot_mqtt.auth.explaining import Answer
 from iot_mqtt.broker.facade import AttemptInfo, GroupShare
 from iot_mqtt.plugins.info import PluginInfo
@@ -196,6 +197,32 @@ FAULTS = [
         ["did not read", "10.0.0.1:5"],
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    ("kept", "code", "helps"),
+    [
+        (Kept(known=True, file="/etc/users"), "wrong_password", "iot-mqtt passwd /etc/users joe"),
+        (Kept(known=False, file="/etc/users"), "unknown_user", "iot-mqtt passwd /etc/users joe"),
+        (Kept(known=True, file=None), "wrong_password", "iot-mqtt ctl users passwd joe"),
+        (Kept(known=False, file=None), "unknown_user", "iot-mqtt ctl users add joe"),
+        (None, "login_refused", "iot-mqtt ctl auth explain --user joe"),
+    ],
+)
+def test_what_helps_who_has_a_wrong_password_is_where_its_user_is_kept(
+    kept: Kept | None, code: str, helps: str
+) -> None:
+    """By the chain of the listener that it came to: a user of a file is none of the grid."""
+    asked = []
+
+    def look(listener: str, name: str) -> Kept | None:
+        asked.append((listener, name))
+        return kept
+
+    refused = attempt("refused", "bad_user_name_or_password")
+    found = findings(replace(UNKNOWN, attempts=(refused,), kept=look))[0]
+    assert (found.code, found.helps) == (code, helps)
+    assert asked == [("mqtt", "joe")]
 
 
 @pytest.mark.parametrize(("facts", "code", "words"), [row[1:] for row in FAULTS], ids=[row[0] for row in FAULTS])

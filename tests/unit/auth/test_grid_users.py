@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from iot_mqtt.auth import generations, hashing
+from iot_mqtt.auth.accounts import Kept
 from iot_mqtt.auth.generations import Generations
 from iot_mqtt.auth.service import Access, shared_key
 from iot_mqtt.auth.settings import AuthSettings, JwtSettings
@@ -297,3 +298,29 @@ def test_nodes_share_the_key_that_salts_are_made_from(site: Site) -> None:
     keys = outcome(start(both()))
     assert len(keys[0]) == 32 and len(set(keys)) == 1
     assert outcome(start(shared_key(site.here, "other"))) != keys[0]
+
+
+@pytest.mark.parametrize("both", [("file", "grid"), ("grid", "file")])
+def test_a_password_is_kept_where_its_listener_asks(site: Site, both: tuple[str, ...]) -> None:
+    """In the file or in the grid; a new user of both is better made in the grid."""
+    file = str(site.folder / "users")
+    (site.folder / "users").write_text(f"ann:{HASH}\n")
+    listeners = {"grid": ("grid",), "both": both, "nobody": ("certificate",)}
+    site.open("file", users_file=file, listeners=listeners)
+    site.put("eve", password="pw")
+    kept = {
+        (listener, name): site.access.kept(listener, name)
+        for listener in ("", "plain", "grid", "both")
+        for name in ("ann", "eve", "joe")
+    }
+    in_file = {("", "ann"), ("plain", "ann"), ("both", "ann")}
+    known = {*in_file, ("grid", "eve"), ("both", "eve")}
+    of_file = {one for one in kept if one[0] in ("", "plain")} | in_file
+    assert kept == {one: Kept(one in known, file if one in of_file else None) for one in kept}
+    assert site.access.kept("nobody", "ann") is None
+
+
+def test_nobody_knows_where_a_password_is_that_a_service_may_know(site: Site) -> None:
+    """What is kept here is not all that there is."""
+    site.open("grid", "jwt", jwt=JwtSettings(secret_file=secret(site.folder)))
+    assert site.access.kept("mqtt", "ann") is None
