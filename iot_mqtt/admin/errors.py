@@ -61,11 +61,19 @@ def existing(found: Value | None, otherwise: str) -> Value:
     return found
 
 
-def unauthorized() -> ApiError:
-    detail = (
-        "needs the header 'Authorization: Bearer TOKEN', or the cookie of POST /api/v1/login; "
-        "the token is in <node.data_dir>/admin.token"
-    )
+def unauthorized(shown: str | None = None) -> ApiError:
+    """``shown``: the header ``Authorization`` as it came. The words are the same for all tokens that nobody knows."""
+    kind, _, token = (shown or "").partition(" ")
+    if kind == "Bearer" and token.strip():
+        detail = (
+            "the token is not known here: it is another node's, is over, or was deleted; "
+            "this node's own is in <node.data_dir>/admin.token"
+        )
+    else:
+        detail = (
+            "needs the header 'Authorization: Bearer TOKEN', or the cookie of POST /api/v1/login; "
+            "the token is in <node.data_dir>/admin.token"
+        )
     return ApiError(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, {"WWW-Authenticate": "Bearer"})
 
 

@@ -249,7 +249,7 @@ class _Root(Resource):
         if caller is None and not self._resources.is_for_anybody(method, segments):
             logins = self._gate.logins
             if logins is None or request.getHeader(b"authorization") or not logins.may_be(self._cookie_of(request)):
-                raise errors.unauthorized()
+                raise errors.unauthorized(_header(request, "authorization"))
             return self._call_of_late(logins, request, method, segments)
         return self._call_of(caller, request, method, segments)
 
@@ -258,7 +258,7 @@ class _Root(Resource):
         await logins.look()
         caller = self._caller_of(request)
         if caller is None:
-            raise errors.unauthorized()
+            raise errors.unauthorized(_header(request, "authorization"))
         outcome = self._call_of(caller, request, method, segments)
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
@@ -349,7 +349,7 @@ class _Root(Resource):
         if self._gate.metrics == "token":
             caller = self._caller_of(request)
             if caller is None:
-                raise errors.unauthorized()
+                raise errors.unauthorized(_header(request, "authorization"))
             if caller.must_change or not caller.may(Role.VIEWER, "metrics"):
                 raise errors.forbidden(Role.VIEWER.word, caller.name)
         request.setHeader("content-type", self._metrics.content_type)

@@ -9,9 +9,11 @@ from urllib.parse import quote
 import pytest
 from twisted.internet.defer import Deferred
 
+from iot_mqtt.admin.callers import RootToken
+from iot_mqtt.admin.site import Gate
 from iot_mqtt.errors import Malformed, ReasonCode, Refused, Unavailable
 from iot_mqtt.values import Message
-from tests.unit.admin.adminkit import NOW, Browser, FakeView, make_browser, parse
+from tests.unit.admin.adminkit import NOW, TOKEN, Browser, FakeView, make_browser, parse
 
 
 @pytest.fixture
@@ -31,6 +33,28 @@ def test_without_the_token_everything_is_401(view: FakeView, token: str | None, 
     answer = make_browser(view, token).get(path)
     assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
     assert answer.json["error"] == "unauthorized"
+
+
+@pytest.mark.parametrize(
+    ("headers", "known"),
+    [
+        ({}, False),
+        ({"Authorization": "Bearer "}, False),
+        ({"Authorization": "Basic t0ken"}, False),
+        ({"Authorization": "Bearer t0ke"}, True),
+        ({"Authorization": "Bearer imq_0123456789ab_secret"}, True),
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/v1/status", "/api/v1/nothing", "/metrics"])
+def test_a_token_that_nobody_knows_is_told_so(view: FakeView, headers: dict[str, str], known: bool, path: str) -> None:
+    """In the same words whatever it was; not that it has to be sent, which it was."""
+    browser = make_browser(view, token=None, gate=Gate(RootToken(TOKEN), metrics="token"))
+    answer = browser.request("GET", path, headers=headers)
+    assert (answer.status, answer.json["error"]) == (401, "unauthorized")
+    begins = (
+        "the token is not known here: it is another node's, is over, or was deleted" if known else "needs the header"
+    )
+    assert answer.json["detail"].startswith(begins)
 
 
 def test_another_scheme_is_401(browser: Browser) -> None:
