@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 if sys.argv[1:2] == ["serve"]:
     # Before anything that takes time: to have it end a node that starts would surprise people. Whoever hears it is
@@ -20,6 +21,7 @@ import click
 from iot_mqtt import __version__
 from iot_mqtt.app.lazy import LazyCommand, LazyGroup
 from iot_mqtt.app.process_list import hide_secrets
+from iot_mqtt.app.standard_streams import output_failure, prepare_streams, say_failure
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 COMMANDS = (
@@ -82,7 +84,24 @@ COMMANDS = (
 )
 
 
-@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings=_CONTEXT)
+class _Main(LazyGroup):
+    """Says in one line that its output cannot be written."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        prepare_streams()
+        try:
+            result = super().main(*arguments, **options)
+        except (OSError, SystemExit) as ended:
+            if (failure := output_failure(ended)) is None:
+                raise
+        else:
+            if (failure := output_failure()) is None:
+                return result
+        say_failure(failure)
+        sys.exit(1)
+
+
+@click.group(cls=_Main, lazy=COMMANDS, context_settings=_CONTEXT)
 @click.version_option(__version__, "-V", "--version", prog_name="iot-mqtt")
 def main() -> None:
     """A clustered MQTT broker for factories and other fleets of devices."""

@@ -21,7 +21,8 @@ def hide_secrets(arguments: Sequence[str]) -> None:
         # Late: hardly any command needs it.
         from setproctitle import setproctitle
 
-        setproctitle(" ".join(shown))
+        # A shell passes any bytes, and this takes text.
+        setproctitle(" ".join(shown).encode("utf-8", "backslashreplace").decode())
 
 
 def without_secrets(arguments: Sequence[str]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import yaml
 
 from iot_mqtt.app.config.errors import Layer, Origin, Problem
+from iot_mqtt.app.config.yaml_loader import Loader, yaml_of
 
 ENVIRONMENT_PREFIX = "IOT_MQTT__"
 #: Read when it is there and no other file is named.
@@ -43,9 +44,13 @@ def default_file() -> str | None:
 def file_settings(path: str, problems: list[Problem], layer: Layer = Layer.FILE) -> list[Setting]:
     """Every leaf of a YAML file with its line and column; none if it is not readable as one mapping."""
     try:
-        root = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except (OSError, UnicodeDecodeError) as error:
+        root = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=Loader)
+    except OSError as error:
         problems.append(Problem(Origin(layer, path), "", _reason(error)))
+        return []
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        problems.append(Problem(Origin(layer, f"{path}:{line}"), "", "is not UTF-8"))
         return []
     except yaml.YAMLError as error:
         problems.append(_syntax_problem(path, error, layer))
@@ -113,7 +118,7 @@ def content_of(setting: Setting) -> object:
     if not setting.is_text or not isinstance(setting.value, str):
         return setting.value
     try:
-        found: object = yaml.safe_load(setting.value)
+        found = yaml_of(setting.value)
     except (yaml.YAMLError, ValueError):  # 2026-99-99 looks like a date
         return setting.value
     return found
@@ -157,6 +162,8 @@ def _constructed(node: yaml.Node) -> object:
         return value
     except ValueError as error:  # 2026-99-99 looks like a date
         raise yaml.YAMLError(f"cannot be read: {error}") from error
+    except RecursionError as error:  # anchors within anchors
+        raise yaml.YAMLError("is nested too deep") from error
     finally:
         loader.dispose()
 

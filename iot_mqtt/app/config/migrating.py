@@ -12,6 +12,7 @@ from typing import NamedTuple
 import yaml
 
 from iot_mqtt.app.config.limits import pattern_of
+from iot_mqtt.app.config.yaml_loader import Loader
 
 
 class Migrated(NamedTuple):
@@ -35,7 +36,7 @@ def name_of_now(key: str, renamed: Mapping[str, str]) -> str | None:
 
 def migrate(text: str, renamed: Mapping[str, str]) -> Migrated:
     """Raises ``yaml.YAMLError`` for what is not YAML."""
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    root = yaml.compose(text, Loader=Loader)
     done, left, edits = [], [], []
     for key, node in _keys(root, ""):
         now = renamed.get(pattern_of(key))

@@ -10,6 +10,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import yaml
 
+from iot_mqtt.app.config.yaml_loader import yaml_of
+
 #: A resolved annotation of a settings field: ``int``, ``str | None``, ``tuple[str, ...]``, ``Literal["a", "b"]``.
 Hint = Any
 
@@ -58,7 +60,7 @@ def _from_text(hint: Hint, text: str) -> object:
     if hint is bool and text in ("0", "1"):
         return text == "1"
     try:
-        return hint(text) if hint in (int, float) else yaml.safe_load(text)
+        return hint(text) if hint in (int, float) else yaml_of(text)
     except (ValueError, yaml.YAMLError):
         return text
 
@@ -78,7 +80,7 @@ def _list(hint: Hint, value: object, *, is_text: bool) -> object:
     inner = get_args(hint)[0]
     if is_text and isinstance(value, str) and value.lstrip().startswith("["):
         try:
-            value = yaml.safe_load(value)
+            value = yaml_of(value)
         except yaml.YAMLError as error:
             raise IllTyped(f"must be {describe(hint)}, not {value!r}") from error
     if inner is str and isinstance(value, str):

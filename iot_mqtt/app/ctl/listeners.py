@@ -7,6 +7,7 @@ from typing import Any
 import click
 import yaml
 
+from iot_mqtt.app.config.yaml_loader import yaml_of
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import NODE, Column, Json, fields, numbers, print_done, print_items, print_one
@@ -80,6 +81,6 @@ def assignment(text: str) -> tuple[str, Any]:
     if not equals or not key:
         raise click.UsageError(f"{text!r} is not KEY=VALUE")
     try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
+        return key, yaml_of(value)
+    except (yaml.YAMLError, ValueError):
         return key, value

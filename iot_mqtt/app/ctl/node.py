@@ -67,10 +67,10 @@ class Node:
 
     def post(self, *path: str, body: Json, patience: float | None = None) -> Json:
         """``patience``: seconds, for what takes a node long."""
-        return json.loads(self._send("POST", self._api(path), json.dumps(body).encode(), patience))
+        return json.loads(self._send("POST", self._api(path), _encoded(body), patience))
 
     def patch(self, *path: str, body: Json) -> Json:
-        return json.loads(self._send("PATCH", self._api(path), json.dumps(body).encode()))
+        return json.loads(self._send("PATCH", self._api(path), _encoded(body)))
 
     def text(self, path: str) -> str:
         """A page outside the API, as it is."""
@@ -95,9 +95,10 @@ class Node:
             after = {"after": page["after"]}
 
     def _api(self, path: tuple[str, ...], query: Mapping[str, str] | None = None) -> str:
-        text = "/api/v1/" + "/".join(quote(part, safe="") for part in path)
         asked = {**self._about, **(query or {})}
-        return f"{text}?{urlencode(asked)}" if asked else text
+        with _text():
+            text = "/api/v1/" + "/".join(quote(part, safe="") for part in path)
+            return f"{text}?{urlencode(asked)}" if asked else text
 
     def events(self, *path: str, query: Mapping[str, str]) -> Iterator[tuple[str, Json]]:
         """Kind and value of events as they come, until the stream ends."""
@@ -124,6 +125,21 @@ class Node:
         request = Request(f"{self.url}{path}", body, headers, method=method)  # noqa: S310 - checked in __init__
         with _failures(self.url):
             return self._opener.open(request, timeout=patience or self.patience)
+
+
+@contextmanager
+def _text() -> Iterator[None]:
+    """Around the encoding of arguments: a shell passes any bytes."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        shown = error.object[error.start : error.end].encode("ascii", "backslashreplace").decode()
+        raise CtlError(f"an argument is no text in UTF-8: it has {shown}") from error
+
+
+def _encoded(body: Json) -> bytes:
+    with _text():
+        return json.dumps(body, ensure_ascii=False).encode()
 
 
 class _NoRedirection(HTTPRedirectHandler):

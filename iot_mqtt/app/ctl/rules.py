@@ -10,6 +10,7 @@ from typing import Any
 import click
 import yaml
 
+from iot_mqtt.app.config.yaml_loader import yaml_of
 from iot_mqtt.app.ctl.command import on_node, say_missing, target_options
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
@@ -151,8 +152,8 @@ def uplink_test(
 def _entries_of(path: str) -> list[dict[str, Any]]:
     """Rules of a file, not checked yet."""
     try:
-        value = yaml.safe_load(Path(path).read_bytes())
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        value = yaml_of(Path(path).read_bytes())
+    except (yaml.YAMLError, ValueError, OSError) as error:
         raise CtlError(f"{path} cannot be read: {error}") from error
     if isinstance(value, dict):
         section = value.get("uplink")

@@ -17,6 +17,7 @@ import yaml
 
 from iot_mqtt.app.config.folders import pipeline_dir, uplink_dir
 from iot_mqtt.app.config.sections import Config
+from iot_mqtt.app.config.yaml_loader import yaml_of
 from iot_mqtt.app.pipeline.errors import PipelineError
 from iot_mqtt.app.pipeline.kafka_options import kafka_options
 
@@ -79,7 +80,7 @@ def read_rules(path: str | None) -> Json:
         text = Path(path).read_bytes()
         if len(text) > MAX_RULES:
             raise PipelineError(f"{path}: has {len(text)} bytes; {MAX_RULES} are allowed")
-        told = yaml.safe_load(text)
+        told = yaml_of(text)
     except OSError as error:
         raise PipelineError(f"pipeline.rules: {path}: {error.strerror}") from error
     except (ValueError, yaml.YAMLError) as error:

@@ -66,6 +66,7 @@ def test_who_asks_for_help_loads_no_broker(arguments: list[str]) -> None:
         "iot_mqtt.app.cli",
         "iot_mqtt.app.lazy",
         "iot_mqtt.app.process_list",
+        "iot_mqtt.app.standard_streams",
         "iot_mqtt.app.terminal",
         "iot_mqtt.compiled",
         "iot_mqtt.secrecy",
@@ -93,8 +94,8 @@ def test_a_command_at_work_loads_the_client_of_the_api_alone(tmp_path: Path) -> 
         "iot_mqtt.admin",
         "iot_mqtt.admin.token",
         "iot_mqtt.app",
-        *(f"iot_mqtt.app.{module}" for module in ("cli", "lazy", "process_list", "terminal")),
-        *(f"iot_mqtt.app.config{module}" for module in ("", ".errors", ".layers")),
+        *(f"iot_mqtt.app.{module}" for module in ("cli", "lazy", "process_list", "standard_streams", "terminal")),
+        *(f"iot_mqtt.app.config{module}" for module in ("", ".errors", ".layers", ".yaml_loader")),
         *(f"iot_mqtt.app.ctl{module}" for module in _CTL),
         "iot_mqtt.compiled",
         "iot_mqtt.secrecy",
@@ -115,7 +116,10 @@ def test_a_client_loads_the_codec_and_no_broker(arguments: list[str]) -> None:
     ours -= {"hot__mypyc"}
     assert ours <= {"app", "codec", "compiled", "errors", "native", "secrecy", "topics", "values"}
     assert {name for name in imported if name.startswith("iot_mqtt.app.")} <= {
-        *(f"iot_mqtt.app.{module}" for module in ("cli", "client", "lazy", "process_list", "terminal")),
+        *(
+            f"iot_mqtt.app.{module}"
+            for module in ("cli", "client", "lazy", "process_list", "standard_streams", "terminal")
+        ),
         *(name for name in imported if name.startswith("iot_mqtt.app.client.")),
     }
     assert _foreign(imported) <= {"iot_mqtt", "click", "mypy_extensions"}

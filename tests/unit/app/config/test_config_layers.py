@@ -190,12 +190,30 @@ def test_the_configuration_cannot_be_changed(directory: Path) -> None:
         ("node: {id: !!python/name:os.system x}", "could not determine a constructor"),
         ("node: &a {b: *a}", "nested too deep"),
         ("node: {id: 2026-99-99}", "cannot be read"),
+        ("[" * 5000, "nested too deep"),
+        ("node: {id: " + "{a: " * 5000 + "}" * 5001, "nested too deep"),
+        ("auth: {chain: " + "[" * 5000 + "]" * 5000 + "}", "nested too deep"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_said_with_its_place(directory: Path, text: str, said: str) -> None:
     """File, line, column, key, and what was meant."""
     (problem,) = problems(write(directory, text))[:1]
     assert said in problem
+
+
+@pytest.mark.parametrize("key", ["node.id", "auth.chain", "listeners.mqtt", "events.webhooks", "admin.port"])
+@pytest.mark.parametrize("begins", ["[", "{a: "])
+def test_what_is_nested_without_end_is_refused(directory: Path, key: str, begins: str) -> None:
+    """A line on the command line as well."""
+    (problem, *_) = problems(None, (f"{key}={begins * 5000}",))
+    assert problem.startswith(f"--set {key}")
+
+
+def test_bytes_that_are_no_text_are_said_with_their_line(directory: Path) -> None:
+    """An editor that writes in another encoding."""
+    (directory / "application.yaml").write_bytes("node:\n  id: 'gr\u00fcn'\n".encode("latin-1"))
+    (problem,) = problems("application.yaml")
+    assert problem == "application.yaml:2: is not UTF-8"
 
 
 def test_an_unknown_listener_is_a_typing_mistake_or_needs_to_say_more(directory: Path) -> None:

@@ -347,3 +347,19 @@ def test_only_http_is_spoken(url: str) -> None:
 def test_figures_for_people(shown: str, expected: str) -> None:
     """Two units at most."""
     assert shown == expected
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("why", "\udcff"),
+        ("sessions", "show", "\udcff"),
+        ("publish", "\udcff", "x"),
+        ("sessions", "list", "--prefix", "\udcff"),
+    ],
+)
+def test_arguments_that_are_no_text_are_one_line(command: tuple[str, ...]) -> None:
+    """As a shell passes bytes that are no UTF-8."""
+    result = CliRunner().invoke(main, ["ctl", "--url", "http://127.0.0.1:1", "--token", "t", *command])
+    assert (result.exit_code, isinstance(result.exception, SystemExit)) == (1, True)
+    assert "is no text in UTF-8" in result.stderr
