@@ -5,13 +5,15 @@ from __future__ import annotations
 from iot_mqtt.admin.audit import Wanted
 from iot_mqtt.admin.audit_everywhere import AllVerified, AuditEverywhere, AuditPage, Missing
 from iot_mqtt.admin.call import PAGE, Call, Page
-from iot_mqtt.admin.callers import MadeToken, Role, TokenInfo, Tokens, role_of
+from iot_mqtt.admin.callers import AS, MadeToken, Role, TokenInfo, Tokens, role_of
 from iot_mqtt.admin.desks import checked
 from iot_mqtt.admin.errors import bad_request, not_found
-from iot_mqtt.admin.routes import Resource, delete, get, listing, post
+from iot_mqtt.admin.routes import Resource, Table, delete, get, listing, post
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of, schema_of
 
 _TEXT: Json = {"type": "string"}
+#: May stand in a scope as well, although it is beside the API.
+_METRICS = "metrics"
 
 
 class TokenResources(Resource):
@@ -19,6 +21,10 @@ class TokenResources(Resource):
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
+        self._table = Table(())
+
+    def among(self, table: Table) -> None:
+        self._table = table
 
     @listing("tokens", "Tokens of the API, without their secrets.", "Token", role=Role.ADMIN)
     def _list(self, call: Call) -> Page:
@@ -32,6 +38,10 @@ class TokenResources(Resource):
         fields.finish()
         if not all(isinstance(one, str) for one in scope):
             raise bad_request("scope is a list of texts")
+        for one in scope:
+            if one and not one.startswith(("/", AS)) and one != _METRICS and not self._table.begins(one):
+                first = one.partition("/")[0]
+                raise bad_request(f"no path below /api/v1 begins with {first!r}; /api/v1/openapi.json lists them")
         try:
             return await self._tokens.make(name or "", role_of(role or ""), scope, seconds, by=call.who)
         except ValueError as error:

@@ -71,6 +71,8 @@ class Resources(Resource):
         own = (*self.routes, *(route for part in parts for route in part.routes))
         #: All there are.
         self.table = Table((everywhere or Everywhere(view.info().node_id)).spread(own))
+        for part in parts:
+            part.among(self.table)
         schemas = {name: schema for part in (self, *parts) for name, schema in part.schemas().items()}
         self._description = describe(tuple(self.table), schemas, view.info().version)
 

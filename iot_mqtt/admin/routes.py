@@ -203,6 +203,9 @@ class Resource:
         """What its routes name as answers and bodies, for the description of the API."""
         return {}
 
+    def among(self, table: Table) -> None:
+        """Told once which routes there are."""
+
 
 class Table:
     """All routes; those that a path may lead to are found by its first part and its length."""
@@ -215,6 +218,11 @@ class Table:
 
     def __iter__(self) -> Iterator[Route]:
         return iter(self._routes)
+
+    def begins(self, path: str) -> bool:
+        """Whether the first part of a path is that of a route."""
+        first = path.partition("/")[0]
+        return any(route.parts[0] == first for route in self._routes)
 
     def near(self, segments: Sequence[str]) -> Sequence[Route]:
         """No path begins with a variable part."""

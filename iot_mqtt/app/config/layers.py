@@ -17,6 +17,7 @@ from iot_mqtt.app.config.errors import Layer, Origin, Problem
 from iot_mqtt.app.config.yaml_loader import Loader, yaml_of
 
 ENVIRONMENT_PREFIX = "IOT_MQTT__"
+_NEARLY = "IOT_MQTT_"
 #: Read when it is there and no other file is named.
 DEFAULT_FILE = "application.yaml"
 #: ``node.data_dir`` where nobody says another.
@@ -75,6 +76,15 @@ def environment_settings(environ: Mapping[str, str]) -> list[Setting]:
         for name, value in sorted(environ.items())
         if name.startswith(ENVIRONMENT_PREFIX)
     ]
+
+
+def misspelled(environ: Mapping[str, str]) -> Iterator[Problem]:
+    """Variables that look like keys and are none; those of others have no two underscores behind our name."""
+    for name in sorted(environ):
+        rest = name.removeprefix(_NEARLY)
+        if rest != name and "__" in rest.lstrip("_") and not name.startswith(ENVIRONMENT_PREFIX):
+            text = f"is no key: two underscores stand behind IOT_MQTT, too; did you mean {ENVIRONMENT_PREFIX}{rest}?"
+            yield Problem(Origin(Layer.ENVIRONMENT, name), "", text)
 
 
 def command_settings(sets: Iterable[str], problems: list[Problem]) -> list[Setting]:

@@ -24,6 +24,7 @@ from iot_mqtt.app.config.layers import (
     environment_settings,
     expanded,
     file_settings,
+    misspelled,
 )
 from iot_mqtt.app.config.limits import KEYS, complaint, pattern_of
 from iot_mqtt.app.config.maps import gathered
@@ -90,7 +91,9 @@ def read_config(path: str | None, sets: Iterable[str] = (), environ: Mapping[str
     """The layers, each key known and well-typed; whether a node could serve with them is not asked yet."""
     problems: list[Problem] = []
     file = () if path is None else tuple(file_settings(path, problems))
-    environment = tuple(environment_settings(os.environ if environ is None else environ))
+    variables = os.environ if environ is None else environ
+    environment = tuple(environment_settings(variables))
+    problems.extend(misspelled(variables))
     command = tuple(command_settings(sets, problems))
     data_dir = data_dir_of((file, environment, command), str(default_of("node.data_dir")))
     changed = tuple(changed_settings(data_dir, problems))

@@ -26,6 +26,7 @@ from iot_mqtt.app.node.admin_access import AdminAccess
 from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.parts import bound
+from iot_mqtt.app.node.port_key import named_by
 from iot_mqtt.app.pipeline.status import read_status
 from iot_mqtt.app.pipeline.table_rows import TableRows
 from iot_mqtt.app.slow_files import SlowFiles
@@ -178,7 +179,8 @@ class AdminPort:
             factory = TlsSite(site, context)
         port: Any = CalmPort(admin.port, factory, BACKLOG, admin.host, self._reactor)
         port.accepts = ACCEPTS
-        port.startListening()
+        with named_by("admin.port"):
+            port.startListening()
         self._port = port
         address = bound(port.getHost())
         announce(self._config.node.data_dir, f"{admin.scheme}://{address}", admin.tls.cert)

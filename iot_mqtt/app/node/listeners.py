@@ -21,6 +21,7 @@ from iot_mqtt.app.node.parts import (
     make_login_limit,
     make_visitors,
 )
+from iot_mqtt.app.node.port_key import named_by
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.pipeline import (
@@ -141,17 +142,18 @@ class Listeners:
             banned=self._banned,
         )
         try:
-            listening = listen(
-                self._reactor,
-                settings,
-                lambda told: self._layout(told, config),
-                wheel=self._wheel,
-                doorman=doorman,
-                login=make_login_limit(self._config.mqtt, self._logins, config.protocol),
-                handshakes=self._handshakes,
-                debts=self._debts,
-                unfinished=self._unfinished,
-            )
+            with named_by(f"listeners.{name}.port"):
+                listening = listen(
+                    self._reactor,
+                    settings,
+                    lambda told: self._layout(told, config),
+                    wheel=self._wheel,
+                    doorman=doorman,
+                    login=make_login_limit(self._config.mqtt, self._logins, config.protocol),
+                    handshakes=self._handshakes,
+                    debts=self._debts,
+                    unfinished=self._unfinished,
+                )
         except Exception:
             share.end()
             raise

@@ -166,6 +166,9 @@ def test_nothing_like_a_token_is_taken_for_one(site: Site) -> None:
         {"name": "t", "role": "viewer", "seconds": 0},
         {"name": "t", "role": "viewer", "seconds": 10**10},
         {"name": "t", "role": "viewer", "scope": ["/clients"]},
+        {"name": "t", "role": "viewer", "scope": ["nonsense"]},
+        {"name": "t", "role": "viewer", "scope": ["clients", "client"]},
+        {"name": "t", "role": "viewer", "scope": ["{id}"]},
         {"name": "t", "role": "viewer", "more": 1},
         {"name": "t", "role": "operator", "scope": ["as:ann"]},
         {"name": "t", "role": "operator", "scope": ["commands", "as:"]},
@@ -176,6 +179,13 @@ def test_nothing_like_a_token_is_taken_for_one(site: Site) -> None:
 def test_a_token_that_makes_no_sense_is_refused(site: Site, body: dict[str, object]) -> None:
     """With a reason."""
     assert site.ask("POST", "tokens", TOKEN, **body).status == 400
+
+
+def test_a_scope_that_begins_no_path_is_named(site: Site) -> None:
+    """With where all of them are; what is below a path, and the metrics, may be in a scope."""
+    said = site.ask("POST", "tokens", TOKEN, name="t", role="viewer", scope=["clients", "nonsense/a"]).json["detail"]
+    assert said == "no path below /api/v1 begins with 'nonsense'; /api/v1/openapi.json lists them"
+    assert site.make(name="t", role="viewer", scope=["clients/press/7", "metrics", "audit/verify"])
 
 
 def test_every_change_is_written_down_and_what_only_looks_is_not(site: Site) -> None:

@@ -103,6 +103,14 @@ def test_environment_of_others_is_left_alone(directory: Path) -> None:
     assert load_config(None, (), environ) == load_config(None, (), {})
 
 
+def test_a_variable_with_one_underscore_too_few_is_no_other_one(directory: Path) -> None:
+    """It would be passed over, and somebody meant it."""
+    environ = {"IOT_MQTT_MQTT__MAX_QOS": "1", "IOT_MQTT_SERVICE_PORT": "x", "IOT_MQTT_NODE_ID": "x"}
+    (problem,) = problems(None, (), environ)
+    assert problem.startswith("IOT_MQTT_MQTT__MAX_QOS: is no key: two underscores")
+    assert problem.endswith("did you mean IOT_MQTT__MQTT__MAX_QOS?")
+
+
 def test_relative_paths_start_where_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a file in its directory, others in the working directory."""
     (tmp_path / "etc").mkdir()

@@ -91,14 +91,26 @@ def test_a_life_that_cannot_open_its_last_port_gives_the_others_back(turning: Tu
     with socket.create_server(("127.0.0.1", 0)) as taken:
         full = lives.at_ports(config, {"admin": taken.getsockname()[1]})
         service = Service(full, turning.reactor, never)
-        with pytest.raises(CannotListenError):
+        with pytest.raises(CannotListenError) as refused:
             turning.run(service.start())
+        assert lives.reason(Failure(refused.value)).startswith("admin.port: Couldn't listen on 127.0.0.1:")
         ports = service.ports
         assert set(ports) == {"listeners.first", "listeners.second"}
         turning.run(service.abandon())
         turning.run(service.release_ports())
     assert not any(accepts(port) for port in ports.values())
     assert turning.left == []
+
+
+def test_a_listener_whose_port_is_taken_is_named(turning: Turning, config: Config) -> None:
+    """There may be many, and of some nobody has written the port."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        service = Service(lives.at_ports(config, {"listeners.second": taken.getsockname()[1]}), turning.reactor, never)
+        with pytest.raises(CannotListenError) as refused:
+            turning.run(service.start())
+    assert lives.reason(Failure(refused.value)).startswith("listeners.second.port: Couldn't listen on 127.0.0.1:")
+    turning.run(service.abandon())
+    turning.run(service.release_ports())
 
 
 def test_a_node_that_never_served_does_not_wait_to_drain(
