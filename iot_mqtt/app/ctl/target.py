@@ -33,12 +33,21 @@ class Target:
 
     def connect(self) -> Node:
         """The URL that was named, else the one that the node left in its data directory, else the configured one."""
-        # Late: help needs no HTTP.
-        from iot_mqtt.admin.token import announced, announced_certificate, read_token
-
         if self.url and self.token:
             return self._node(self.url, self.token, None)
         data_dir = self.data_dir or self._data_dir()
+        try:
+            return self._of_directory(data_dir)
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise CtlError(
+                f"{error.filename or data_dir}: {why}; only who may read it talks to its node without --url and --token"
+            ) from error
+
+    def _of_directory(self, data_dir: str) -> Node:
+        # Late: help needs no HTTP.
+        from iot_mqtt.admin.token import announced, announced_certificate, read_token
+
         there = announced(data_dir)
         elsewhere = self.url is not None and self.url.rstrip("/") != there
         if elsewhere and not (self.data_dir and _on_this_machine(self.url)):

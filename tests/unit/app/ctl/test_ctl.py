@@ -363,3 +363,13 @@ def test_arguments_that_are_no_text_are_one_line(command: tuple[str, ...]) -> No
     result = CliRunner().invoke(main, ["ctl", "--url", "http://127.0.0.1:1", "--token", "t", *command])
     assert (result.exit_code, isinstance(result.exception, SystemExit)) == (1, True)
     assert "is no text in UTF-8" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["admin.token", "admin.url"])
+def test_a_directory_that_cannot_be_read_is_one_line(tmp_path: Path, name: str) -> None:
+    """As of somebody else's node."""
+    load_token(str(tmp_path))
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).mkdir()
+    with pytest.raises(CtlError, match=rf"{name}: is a directory; .*--token"):
+        Target(data_dir=str(tmp_path)).connect()
