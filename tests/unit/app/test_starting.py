@@ -12,6 +12,7 @@ PORTS = [f"--set={key}.port=0" for key in ("listeners.mqtt", "listeners.ws", "li
 #: Which handler SIGHUP has when each of these is imported.
 ORDER = """
 import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 class Finder:
     def find_spec(self, name, *_):
         if name in ("click", "yaml", "twisted"):
