@@ -34,7 +34,7 @@ TOLD_AGAIN = 30.0
 class Tracked:
     """A command in memory."""
 
-    __slots__ = ("record", "ticket", "left", "due", "within")
+    __slots__ = ("record", "ticket", "left", "due")
 
     def __init__(self, record: StoredCommand) -> None:
         self.record = record
@@ -44,8 +44,6 @@ class Tracked:
         self.left = record.attempts > 0
         #: When time does something to it.
         self.due = 0.0
-        #: It takes room, as one of its sender's share.
-        self.within = False
 
     @property
     def unsent(self) -> bool:
@@ -121,7 +119,7 @@ class Book:
         if record.state.final:
             self._over(tracked)
         else:
-            tracked.within = self.shares.add(record)
+            self.shares.add(record)
             self._schedule(tracked)
         return tracked
 
@@ -268,7 +266,7 @@ class Book:
             self._forget(tracked.record)
 
     def _released(self, tracked: Tracked) -> None:
-        self.shares.remove(tracked.record, within=tracked.within)
+        self.shares.remove(tracked.record)
 
     # Time.
 

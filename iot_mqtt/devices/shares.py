@@ -1,12 +1,12 @@
-"""How many commands wait, and whose they are: no sender, and no target, takes all the room that there is.
+"""How many commands wait, and whose they are: the last of the room is for those who have had little of it.
 
 ::
 
-    one sender (a user, over all its clients)      at most a quarter of devices.max_commands
-    one target (a client, with what is behind it)  at most a half: of no target has one sender all the room
+    0 ───────────▶ 3/4 ───────────────────────────────────────────────────────────────────────────▶ max_commands
+      anybody          a sender (a user, over all its clients) with less than a quarter,
+                       for a target (a client, with what is behind it) with less than a half
 
-Those without a verified user are one sender, and so is the operator. What one has beyond its share (accepted by another
-node, or under another limit) takes no room of the others.
+Those without a verified user are one sender, and so is the operator.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from iot_mqtt.ports.devices import OPERATOR, StoredCommand
 
 K = TypeVar("K")
 
-#: Into so many shares the room is divided.
+#: Into so many shares the room is divided; one such of a sender is kept.
 OF_SENDER = 4
 OF_TARGET = 2
 
@@ -30,32 +30,31 @@ class Shares:
     def __init__(self, settings: DevicesSettings) -> None:
         self._settings = settings
         self.waiting = 0
-        #: Of these, those within their sender's share.
-        self._within = 0
         self._by_sender: Counter[str | None] = Counter()
         self._by_target: Counter[str] = Counter()
 
     def refusal(self, user: str | None, owner: str) -> str | None:
         """Why there is no room for one more of this sender to this client; None: there is."""
-        most, sent = self._settings.max_commands, self._by_sender[user]
+        most = self._settings.max_commands
+        if self.waiting >= most:
+            return "too many commands are waiting"
+        if self.waiting < most - most // OF_SENDER:
+            return None
+        sent, behind = self._by_sender[user], self._by_target[owner]
         if sent >= _share(most, OF_SENDER):
-            return f"{_named(user)} has {sent} commands waiting, and may have no more: a quarter of {most}"
-        if self._by_target[owner] >= _share(most, OF_TARGET):
-            return f"for {owner} as many commands wait as may for one client: a half of {most}"
-        return "too many commands are waiting" if self._within >= most else None
+            return f"{_named(user)} has {sent} commands waiting; the last of {most} are for others"
+        if behind >= _share(most, OF_TARGET):
+            return f"for {owner} {behind} commands wait; the last of {most} are for others"
+        return None
 
-    def add(self, record: StoredCommand) -> bool:
-        """One more; whether it is within its sender's share, to be said when it is removed."""
-        within = self._by_sender[record.user] < _share(self._settings.max_commands, OF_SENDER)
-        self._change(record, within, 1)
-        return within
+    def add(self, record: StoredCommand) -> None:
+        self._change(record, 1)
 
-    def remove(self, record: StoredCommand, *, within: bool) -> None:
-        self._change(record, within, -1)
+    def remove(self, record: StoredCommand) -> None:
+        self._change(record, -1)
 
-    def _change(self, record: StoredCommand, within: bool, by: int) -> None:
+    def _change(self, record: StoredCommand, by: int) -> None:
         self.waiting += by
-        self._within += by if within else 0
         _count(self._by_sender, record.user, by)
         _count(self._by_target, record.owner, by)
 

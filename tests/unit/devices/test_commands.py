@@ -470,65 +470,68 @@ def reason_of(sender: Client, target: str, **properties: Any) -> ReasonCode:
     return ReasonCode(answer.reason)
 
 
+OK, FULL = ReasonCode.SUCCESS, ReasonCode.QUOTA_EXCEEDED
+
+
 def test_no_sender_fills_it_for_others() -> None:
-    """Each user has a quarter, over all its clients and targets; those without a name are one. Room comes back."""
+    """Of the last quarter nobody gets any who has a quarter: a user over all its clients and targets; those without a
+    name are one.
+    """
     node = DeviceNode(DevicesSettings(max_commands=8), authenticator=LetIn())
     for name in ("d1", "d2"):
         node.device(name).lose()
     device = node.device("d3")
     first, second = (node.connect(name, username="mallory") for name in ("m1", "m2"))
     first.subscribe("told")
-    assert [reason_of(first, "d1"), reason_of(second, "d2")] == [ReasonCode.SUCCESS] * 2
-    assert reason_of(first, "d1", response_topic="told") is ReasonCode.QUOTA_EXCEEDED
+    assert [reason_of(sender, target) for sender in (first, second) for target in ("d1", "d2", "d3")] == [OK] * 6
+    assert reason_of(first, "d1", response_topic="told") is FULL
     (told,) = first.messages()
     status = json.loads(told.payload)
     assert status["state"] == "failed"
-    assert status["detail"] == "mallory has 2 commands waiting, and may have no more: a quarter of 8"
-    assert reason_of(second, "d3") is ReasonCode.QUOTA_EXCEEDED
-    assert reason_of(node.connect("ann", username="ann"), "d3") is ReasonCode.SUCCESS
-    assert reason_of(node.connect("c"), "d3") is ReasonCode.SUCCESS
-    assert reason_of(node.connect("c"), "d3") is ReasonCode.SUCCESS
-    assert reason_of(node.connect("c"), "d3") is ReasonCode.QUOTA_EXCEEDED
+    assert status["detail"] == "mallory has 6 commands waiting; the last of 8 are for others"
+    assert reason_of(second, "d3") is FULL
+    assert reason_of(node.connect("ann", username="ann"), "d3") is OK
+    assert [reason_of(node.connect("c"), "d3") for _ in range(2)] == [OK, FULL]
     confirm(device, device.messages())
-    assert reason_of(node.connect("c"), "d3") is ReasonCode.SUCCESS
+    assert [reason_of(node.connect("c"), "d1") for _ in range(3)] == [OK, OK, FULL]
 
 
 def test_no_target_fills_it_for_others() -> None:
-    """Half of all may wait for one client, and what is behind it."""
+    """Nor of a target's client, with what is behind it, that has half."""
     node = DeviceNode(DevicesSettings(max_commands=8), authenticator=LetIn())
     for name in ("gw", "d2"):
         node.device(name).lose()
-    ann, bob, eve = (node.connect(name, username=name) for name in ("ann", "bob", "eve"))
-    for sender in (ann, bob):
-        assert [reason_of(sender, f"gw/{number}") for number in range(2)] == [ReasonCode.SUCCESS] * 2
-    assert reason_of(eve, "gw/9") is ReasonCode.QUOTA_EXCEEDED
-    assert reason_of(eve, "d2") is ReasonCode.SUCCESS
+    ann, eve = (node.connect(name, username=name) for name in ("ann", "eve"))
+    assert [reason_of(ann, f"gw/{number}") for number in range(6)] == [OK] * 6
+    assert reason_of(eve, "gw/9") is FULL
+    assert reason_of(eve, "d2") is OK
 
 
 def test_who_commands_through_the_api_has_the_share_of_its_user() -> None:
-    """The operator's own have one, too. What nobody is known to have sent, of before, is one sender's."""
+    """The operator's own are one sender's."""
     node = DeviceNode(DevicesSettings(max_commands=4), authenticator=LetIn())
     for name in ("d1", "d2", "ann1"):
         node.device(name).lose()
     commands = node.accompanied.commands
-    assert reason_of(node.connect("c", username="ann"), "d1") is ReasonCode.SUCCESS
-    with pytest.raises(Refused, match="ann has 1 commands waiting"):
+    assert reason_of(node.connect("c", username="ann"), "d1") is OK
+    for _ in range(2):
+        run(commands.submit(NewCommand("ann1", users=("ann",))))
+    with pytest.raises(Refused, match="ann has 3 commands waiting"):
         run(commands.submit(NewCommand("ann1", users=("ann",))))
     run(commands.submit(NewCommand("d2")))
-    with pytest.raises(Refused, match="the operator has 1 commands waiting"):
+    with pytest.raises(Refused, match="too many"):
         run(commands.submit(NewCommand("d2")))
 
 
 def test_shares_are_known_after_a_restart() -> None:
-    """What a user has more than its share, because the limit was another one, takes no room of others."""
-    node = DeviceNode(DevicesSettings(max_commands=16), authenticator=LetIn())
+    """They are the records'."""
+    node = DeviceNode(DevicesSettings(max_commands=8), authenticator=LetIn())
     for name in ("d1", "d2"):
         node.device(name).lose()
-    assert [reason_of(node.connect("m", username="mallory"), "d1") for _ in range(4)] == [ReasonCode.SUCCESS] * 4
-    node.devices_settings = DevicesSettings(max_commands=4)
+    assert [reason_of(node.connect("m", username="mallory"), "d1") for _ in range(6)] == [OK] * 6
     node.restart()
-    assert reason_of(node.connect("m", username="mallory"), "d2") is ReasonCode.QUOTA_EXCEEDED
-    assert reason_of(node.connect("a", username="ann"), "d2") is ReasonCode.SUCCESS
+    assert reason_of(node.connect("m", username="mallory"), "d2") is FULL
+    assert reason_of(node.connect("a", username="ann"), "d2") is OK
 
 
 def test_an_id_is_of_the_client_that_it_is_for() -> None:

@@ -213,7 +213,7 @@ def test_commands_to_one_target_keep_their_order_over_a_lack_of_room() -> None:
 
 def test_too_many_commands_wait_in_the_topic() -> None:
     """``devices.max_commands`` is a lack of room, not a refusal."""
-    node = LetterNode(devices=DevicesSettings(max_commands=8))
+    node = LetterNode(devices=DevicesSettings(max_commands=2))
     device = node.device()
     for number in range(4):
         node.order(id=f"c{number}")
