@@ -72,6 +72,9 @@ class ClaimCursor(LogCursor):
             names.extend({past.subscription.filter for past in self.past} - self.since.keys())
         return names
 
+    def may_have_more(self) -> None:
+        """Something may be there that nobody has told it of: it has to look before others go on."""
+
     def subscribed(self, filter: str, end: int, replaced: Subscription | None) -> None:
         """A plain filter is wanted from the end of the log on, with new options perhaps."""
         if replaced is not None:

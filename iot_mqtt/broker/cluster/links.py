@@ -18,10 +18,12 @@ class Links:
         self._resting: dict[int, dict[SessionCursor, None]] = {}
         #: Those that have read all that was announced, and wait for more that is known to be there.
         self._short: dict[int, dict[ElsewhereCursor, None]] = {}
+        #: Nodes that are gone, and the end of whose logs is being looked for.
+        self._ending: set[int] = set()
 
     def rests(self, cursor: SessionCursor, writer: int) -> bool:
         """Whether a cursor that has read all there is of another node's log can rely on being offered what comes."""
-        if self._peers.known_by(writer, self._own.tell()):
+        if writer not in self._ending and self._peers.known_by(writer, self._own.tell()):
             return True
         self._resting.setdefault(writer, {})[cursor] = None
         return False
@@ -29,6 +31,20 @@ class Links:
     def wants_more(self, cursor: ElsewhereCursor) -> None:
         """It has read up to the end that was announced, and may not rest there."""
         self._short.setdefault(cursor.log.writer, {})[cursor] = None
+
+    def is_ending(self, writer: int) -> bool:
+        """Whether there may be more in the log of a node that is gone, which nobody announces: what comes behind it, in
+        other logs, waits.
+        """
+        return writer in self._ending
+
+    def ends(self, writer: int) -> None:
+        """A node is gone: its log has an end."""
+        self._ending.add(writer)
+
+    def ended(self, writer: int) -> None:
+        """It is known to who reads that log, or the node is there again."""
+        self._ending.discard(writer)
 
     def acts(self, peer: int) -> None:
         """A peer acts on what is wanted here, or is not there."""

@@ -60,10 +60,13 @@ class OtherLogs:
         return reader
 
     def ended(self, number: int, found: Callable[[int], None]) -> None:
-        """A node is dead, so its log has an end: ``found`` is called when that is known to its reader."""
+        """A node is dead, so its log has an end: ``found`` is called when that is known to its reader, if there is one;
+        whoever opens one finds it.
+        """
         reader = self._logs.of(number)
         if reader is None:
             self.follow(number)
+            found(number)
         else:
             drive(reader.refresh(), lambda _: found(number), partial(self._end_not_found, number, found))
 

@@ -58,11 +58,13 @@ class Presence:
     def node_gone(self, number: int) -> None:
         self._routes.down(number)
         self._groups.node_gone(number)
+        self._links.ends(number)
         self._readers.stream_broken(number)
         self._retained.missed()
         self._logs.ended(number, self._found_end)
 
     def _found_end(self, number: int) -> None:
+        self._links.ended(number)
         self._readers.grew(number)
         self._groups.grew(number)
         self._links.grew(number)

@@ -72,6 +72,10 @@ class ElsewhereCursor(SessionCursor):
             return False
         return self.node.links.rests(self, self.log.writer)
 
+    def nothing_there(self) -> None:
+        if not self.node.links.is_ending(self.log.writer):
+            super().nothing_there()
+
     def offer(
         self,
         publication: Publication,
@@ -189,6 +193,8 @@ class Elsewhere:
         for cursor in self._cursors(writer):
             if cursor.live:
                 cursor.fall_behind(cursor.front, 0)
+            else:
+                cursor.may_have_more()
         self._call_soon(partial(self.read_on, writer))
 
     def grew(self, writer: int) -> None:
@@ -197,6 +203,8 @@ class Elsewhere:
             if cursor.live:
                 # Nothing that it wants is between what it took last and what was offered last.
                 cursor.fall_behind(cursor.position, 0)
+            else:
+                cursor.may_have_more()
         self._call_soon(partial(self.read_on, writer))
 
     def read_on(self, writer: int) -> None:

@@ -66,6 +66,10 @@ class OrderedCursor(ClaimCursor):
         if self.next_at == NOTHING:
             self.next_at = logged.arrived
 
+    def may_have_more(self) -> None:
+        if self.next_at == NOTHING:
+            self.next_at = UNREAD
+
     def may_take(self, logged: LogRun) -> bool:
         """Whether nothing that may have come before a message waits in another log."""
         return logged.arrived <= min((other.next_at for other in self._others()), default=NOTHING)

@@ -37,6 +37,10 @@ class Links(Protocol):
         """It is at the end that is known here, and more is there: it is told when."""
         ...
 
+    def is_ending(self, writer: int) -> bool:
+        """Whether that node is gone, and the end of its log is being looked for."""
+        ...
+
 
 class Unlinked:
     """The ``Links`` of a sole node."""
@@ -48,6 +52,9 @@ class Unlinked:
 
     def wants_more(self, cursor: object) -> None:
         pass
+
+    def is_ending(self, writer: int) -> bool:
+        return False
 
 
 class Reading:

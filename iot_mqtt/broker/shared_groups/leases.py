@@ -74,19 +74,36 @@ class Leases:
         self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference], question: int
     ) -> None:
         """A peer says what became of some."""
-        cursor = self._registry.part(name)
+        writer, filter, _ = split_name(name)
         if kind == "lost":
             self.ask(peer)
-        elif split_name(name).writer not in self._registry.writers:
+            return
+        if writer not in self._registry.writers:
             # It may have heard of an adopter later than of the node that is back.
             self._link.tell(peer, "elsewhere", name, client_id, references)
         elif kind == "done":
             # Also what nobody knows of any more: who says so is to forget it. But not before this node has read what
             # there is; then it says that it gives, and is told again.
             self._link.tell(peer, "noted", name, client_id, references)
-        if cursor is None:
-            return
-        member = self._link.member(peer, cursor.filter, client_id)
+        cursor, member = self._registry.part(name), self._link.member(peer, filter, client_id)
+        if kind == "room" and member is not None:
+            member.full = False
+        if cursor is not None:
+            self._happened(cursor, member, peer, kind, client_id, references, question)
+        # A member's room is for all parts of its group.
+        for one in self._registry.of_filter(filter):
+            one.go_on_soon()
+
+    def _happened(
+        self,
+        cursor: GroupCursor,
+        member: RemoteMember | None,
+        peer: int,
+        kind: str,
+        client_id: str,
+        references: Sequence[Reference],
+        question: int,
+    ) -> None:
         if kind == "done":
             self._book.take_back(cursor, client_id, references)
             if member is not None:
@@ -95,14 +112,10 @@ class Leases:
             self._book.give_back(cursor, client_id, references, question)
             if kind == "full" and member is not None:
                 member.has_taken(cursor.leased.get(client_id, 0))
-        elif kind == "room":
-            if member is not None:
-                member.full = False
         elif kind in ("held", "unknown"):
             asked = [lease for lease in cursor.leases.get(client_id, ()) if lease.was_asked(question)]
             about = [lease for lease in asked if any(overlap(left, references) for left in lease.left)]
             self._are_at(about, peer, held=kind == "held")
-        cursor.go_on_soon()
 
     def _are_at(self, leases: Sequence[Lease], peer: int, *, held: bool) -> None:
         found = leases if held else [lease for lease in leases if lease.peer == peer]

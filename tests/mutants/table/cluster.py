@@ -522,4 +522,28 @@ CLUSTER: Final = (
         (_ADOPTING,),
         "a client of which the grid did not say whether it was adopted can connect nowhere",
     ),
+    Mutation(
+        "cluster.room-of-one-part",
+        "iot_mqtt/broker/shared_groups/leases.py",
+        "for one in self._registry.of_filter(filter):",
+        "for one in [] if cursor is None else [cursor]:",
+        ("tests/unit/broker/test_groups_of_many_nodes.py",),
+        "what a dead node's log has for a group waits without end",
+    ),
+    Mutation(
+        "cluster.end-of-a-log-unwaited",
+        "iot_mqtt/broker/readers/elsewhere.py",
+        "if not self.node.links.is_ending(self.log.writer):",
+        "if True:",
+        ("tests/unit/broker/test_in_order.py",),
+        "a publisher's messages come in another order when its node ends",
+    ),
+    Mutation(
+        "cluster.rests-while-there-is-more",
+        "iot_mqtt/broker/readers/in_order.py",
+        "        if self.next_at == NOTHING:\n            self.next_at = UNREAD",
+        "        pass",
+        ("tests/unit/broker/test_in_order.py",),
+        "a reader that rested does not hold up others when its log has grown",
+    ),
 )

@@ -292,6 +292,24 @@ def test_a_peer_that_is_not_heard_for_a_while() -> None:
     assert world.out() == 0
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_room_of_a_member_is_for_all_parts_of_its_group(seed: int) -> None:
+    """What a dead node's log has for it waited when it was full with what another log has."""
+    world = GroupWorld(seed)
+    member = world.enter("m", "c", window=2)
+    member.slow = True
+    for node in "ba":
+        world.publish(node, 4)
+        world.wait(1.0)
+    world.publisher.leave()
+    world.kill("a")
+    place = world.lives["a"].place
+    assert place is not None
+    assert world.until(lambda: world.givers(place.number) == 1, 40.0)
+    world.wait(8.0)
+    world.settle()
+
+
 @QOS
 def test_a_member_moves_to_the_node_that_gives_out_and_away(qos: int) -> None:
     """What it has begun it has wherever it is."""

@@ -219,6 +219,59 @@ def test_what_a_link_brings_to_a_reader_that_rests_is_waited_for() -> None:
     check(node)
 
 
+def test_a_reader_that_rests_looks_again_when_its_log_has_grown_before_others_go_on() -> None:
+    """It had all there was of that log, and its link was cut then."""
+    node, second, third, _ = trio()
+    node.broker.readers.reading.links = links = Unsure(2)
+    reader = durable(node)
+    node.advance(1)
+    second.record(FAR[0])
+    second.lose()
+    answer = hold(second)
+    second.refresh()
+    node.advance(0.1)
+    third.publish(FAR[1])
+    assert reader.drain() == []
+    links.other = 0
+    answer.callback(None)
+    node.turn()
+    assert reader.drain() == FAR[:2]
+    check(node)
+
+
+class Ending(Unlinked):
+    """Links with nodes, of which one is gone."""
+
+    def __init__(self) -> None:
+        self.writer = 0
+
+    def rests(self, cursor: object, writer: int) -> bool:
+        return not self.is_ending(writer)
+
+    def is_ending(self, writer: int) -> bool:
+        return writer == self.writer
+
+
+def test_the_end_of_the_log_of_a_node_that_is_gone_is_waited_for() -> None:
+    """What it had recorded last its link has not brought; its publisher goes on with another node."""
+    node, second, third, _ = trio()
+    node.broker.readers.reading.links = links = Ending()
+    reader = durable(node)
+    node.advance(1)
+    second.record(FAR[0])
+    second.lose()
+    links.writer = 2
+    node.broker.readers.elsewhere.stream_broken(2)
+    node.advance(0.1)
+    third.publish(FAR[1])
+    assert reader.drain() == []
+    links.writer = 0
+    second.refresh()
+    assert reader.drain() == FAR[:2]
+    assert node.counters.readers_hurried == 0
+    check(node)
+
+
 def test_a_log_that_grew_while_the_client_was_away_is_read_before_others_go_on() -> None:
     """Whatever was known of it when the client left."""
     node, second, third, _ = trio()
