@@ -143,8 +143,8 @@ SENDING: Final = (
     Mutation(
         "sending.order-offered-unseen",
         _IN_ORDER,
-        "            self.next_at = logged.arrived\n\n    def may_take",
-        "            pass\n\n    def may_take",
+        "            self.next_at = logged.arrived\n\n    def may_have_more",
+        "            pass\n\n    def may_have_more",
         ("tests/unit/broker/test_in_order.py",),
         "what a link has brought to a reader that rests is overtaken by what is newer in another log",
     ),
