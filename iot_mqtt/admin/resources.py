@@ -25,7 +25,7 @@ from iot_mqtt.admin.subscription_resources import SubscriptionResources, topic_o
 from iot_mqtt.admin.uplink_resources import UplinkResources
 from iot_mqtt.broker.facade import STATES, BacklogInfo, BrokerView, ClientInfo, ClientsWanted, SessionsWanted
 from iot_mqtt.devices import Accompanied
-from iot_mqtt.devices.asked import NotHis, answered_at
+from iot_mqtt.devices.asked import NotHis, answered_at, check_answer
 from iot_mqtt.devices.letters import LettersInfo
 from iot_mqtt.devices.link import Captures
 from iot_mqtt.errors import MqttError
@@ -245,10 +245,7 @@ class Resources(Resource):
         topic, lets = message.topic.decode(), None if self._devices is None else self._devices.lets
         if lets is None or not lets(user, "publish", topic, message.qos, retain=message.retain):
             raise NotHis(f"{user} may not publish to {topic!r}")
-        answers = answered_at(message)
-        for action in ("subscribe", "publish") if answers else ():
-            if not lets(user, action, answers):
-                raise NotHis(f"{user} may not {action} to {answers!r}")
+        check_answer(lets, user, answered_at(message))
 
 
 def _outcome(found: int | MqttError) -> Json:

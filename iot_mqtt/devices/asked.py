@@ -113,6 +113,15 @@ def read(message: Message, properties: Properties) -> NewCommand:
     )
 
 
+def check_answer(lets: Lets, user: str, topic: str) -> None:
+    """Raise unless a user may have the states of a command told there, if anywhere: what he may not publish himself
+    nobody says for him.
+    """
+    for action in ("subscribe", "publish") if topic else ():
+        if not lets(user, action, topic):
+            raise NotHis(f"{user} may not {action} to {topic!r}")
+
+
 def answered_at(message: Message) -> str:
     """Where a message asks for the states of a command to be told; empty: nowhere, or it is none."""
     if not message.topic.startswith(DOWN) or not message.qos or message.retain:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from iot_mqtt.devices.asked import IN_USE, Lets, NewCommand, NotHis, repeats
+from iot_mqtt.devices.asked import IN_USE, Lets, NewCommand, NotHis, check_answer, repeats
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.devices import DeviceStore, StoredCommand, owner_of, replace
 
@@ -73,9 +73,7 @@ class Commands:
         for user in new.users:
             if not self._lets(user, "command", new.target):
                 raise NotHis(f"{user} may not send commands to {new.target!r}")
-            for action in ("subscribe", "publish") if new.response_topic else ():
-                if not self._lets(user, action, new.response_topic):
-                    raise NotHis(f"{user} may not {action} to {new.response_topic!r}")
+            check_answer(self._lets, user, new.response_topic)
 
     async def _accepted_elsewhere(self, new: NewCommand) -> StoredCommand | None:
         """The same command, whose target is at home on another node, or was. Nothing is awaited on a sole node."""

@@ -119,7 +119,7 @@ class Reader:
                 if len(runs) > 1 and len(streams) > 1:
                     runs.sort(key=_position)
                 found += runs
-        if not selection.all_up and any(run.origin.only_up for run in found):
+        if not selection.all_up:
             found = [run for run in found if not run.origin.only_up]
         if rows and rows[0][0] << TURN_BITS < position:
             before = list(takewhile(lambda run: run.position < position, found))
