@@ -10,7 +10,7 @@ to ``questions``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from iot_mqtt.cluster import links, translation
@@ -108,13 +108,15 @@ class Conversation:
         """Whether it is known what all members want."""
         return all(self._has_told(peer) for peer in self.links.peers)
 
-    def members(self, members: Collection[Member], gone: Iterable[Life]) -> None:
+    def members(self, members: Collection[Member], gone: Collection[Life]) -> None:
         """The list as it is now; ``gone``: the lives that are not there any more."""
         for life in gone:
             if not self._has_told(life.number):
                 self.untold.left(life.number)
         self.untold.are_back([member.number for member in members])
         self.links.members(members)
+        for life in gone:
+            self.node.peer_left(life.number)
         self.look()
 
     def _read_noted(self, number: int, noted: Noted) -> None:
@@ -243,8 +245,7 @@ class Conversation:
         self._theirs[peer] = Theirs()
         self._ends[peer] = 0
         self._up.discard(peer)
-        self.node.peer_down(peer)
-        self.node.stream_broken(peer)
+        self.node.peer_started(peer)
         self._tell_everything(peer)
         self.look()
         if self.links.is_up(peer):

@@ -212,6 +212,16 @@ class Node(Protocol):
         """It cannot; what it keeps durable sessions for is still recorded."""
         ...
 
+    def peer_left(self, peer: int) -> None:
+        """It is off the list, so its log has an end, which the grid says once it is fenced (``node_gone``)."""
+        ...
+
+    def peer_started(self, peer: int) -> None:
+        """A life of it begins, or it is on the list again: what it forwarded before may be lost, and how far its log is
+        nobody says.
+        """
+        ...
+
     def received(self, peer: int, items: Sequence[Forwarded], end: int) -> None:
         """In the order of sending; ``end``: how far the peer's log is safe, everything up to there that this node
         wanted having been forwarded before.
@@ -219,7 +229,7 @@ class Node(Protocol):
         ...
 
     def stream_broken(self, peer: int) -> None:
-        """Something that the peer forwarded is lost, or it has begun a new life; what was recorded is in its log."""
+        """Something that the peer forwarded is lost; what was recorded is in its log."""
         ...
 
     def retained(self, peer: int, topic: bytes, message: Message | None, version: int) -> None: ...

@@ -99,7 +99,12 @@ class ThisNode:
         self._retained = retained
         self.interest, self.unread, self.recall = own.interest, own.unread, own.recall
         self.peer_up, self.peer_down, self.doubt = presence.peer_up, presence.peer_down, presence.doubt
-        self.unheard, self.stream_broken, self.node_gone = presence.unheard, presence.stream_broken, presence.node_gone
+        self.peer_left, self.peer_started, self.node_gone = (
+            presence.peer_left,
+            presence.peer_started,
+            presence.node_gone,
+        )
+        self.unheard, self.stream_broken = presence.unheard, presence.stream_broken
         self.received, self.group_told, self.retained = arrivals.received, arrivals.group_told, retained.retained
         self.yields, self.release, self.adopt = owners.yields, releases.release, homes.adopt
 

@@ -18,8 +18,9 @@ class Links:
         self._resting: dict[int, dict[SessionCursor, None]] = {}
         #: Those that have read all that was announced, and wait for more that is known to be there.
         self._short: dict[int, dict[ElsewhereCursor, None]] = {}
-        #: Nodes that are gone, and the end of whose logs is being looked for.
-        self._ending: set[int] = set()
+        #: Nodes of which a life is over, and the end of whose logs is being looked for: for the how manieth time.
+        self._ending: dict[int, int] = {}
+        self._endings = 0
 
     def rests(self, cursor: SessionCursor, writer: int) -> bool:
         """Whether a cursor that has read all there is of another node's log can rely on being offered what comes."""
@@ -33,18 +34,21 @@ class Links:
         self._short.setdefault(cursor.log.writer, {})[cursor] = None
 
     def is_ending(self, writer: int) -> bool:
-        """Whether there may be more in the log of a node that is gone, which nobody announces: what comes behind it, in
-        other logs, waits.
+        """Whether there may be more in the log of a node, of a life that is over, which nobody announces: what comes
+        behind it, in other logs, waits.
         """
         return writer in self._ending
 
-    def ends(self, writer: int) -> None:
-        """A node is gone: its log has an end."""
-        self._ending.add(writer)
+    def ends(self, writer: int) -> int:
+        """A life of a node is over: what it has recorded has an end. Returns what ``ended`` is to be told."""
+        self._endings += 1
+        self._ending[writer] = self._endings
+        return self._endings
 
-    def ended(self, writer: int) -> None:
-        """It is known to who reads that log, or the node is there again."""
-        self._ending.discard(writer)
+    def ended(self, writer: int, which: int) -> None:
+        """It is known to who reads that log."""
+        if self._ending.get(writer) == which:
+            del self._ending[writer]
 
     def acts(self, peer: int) -> None:
         """A peer acts on what is wanted here, or is not there."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from iot_mqtt.broker.cluster.links import Links
 from iot_mqtt.broker.cluster.other_logs import OtherLogs
 from iot_mqtt.broker.cluster.peers import PeerRoutes
@@ -42,6 +44,16 @@ class Presence:
         self._groups.peer_down(peer)
         self._links.acts(peer)
 
+    def peer_left(self, peer: int) -> None:
+        self._links.ends(peer)
+        self._readers.stream_broken(peer)
+
+    def peer_started(self, peer: int) -> None:
+        self.peer_down(peer)
+        which = self._links.ends(peer)
+        self.stream_broken(peer)
+        self._look_for_end(peer, which)
+
     def stream_broken(self, peer: int) -> None:
         self._readers.stream_broken(peer)
         self._retained.begins_anew()
@@ -58,13 +70,16 @@ class Presence:
     def node_gone(self, number: int) -> None:
         self._routes.down(number)
         self._groups.node_gone(number)
-        self._links.ends(number)
+        which = self._links.ends(number)
         self._readers.stream_broken(number)
         self._retained.missed()
-        self._logs.ended(number, self._found_end)
+        self._look_for_end(number, which)
 
-    def _found_end(self, number: int) -> None:
-        self._links.ended(number)
+    def _look_for_end(self, number: int, which: int) -> None:
+        self._logs.ended(number, partial(self._found_end, which))
+
+    def _found_end(self, which: int, number: int) -> None:
+        self._links.ended(number, which)
         self._readers.grew(number)
         self._groups.grew(number)
         self._links.grew(number)

@@ -25,6 +25,7 @@ _OWNING: Final = ("tests/unit/cluster/test_ownership.py", "tests/unit/cluster/te
 _CONVERSATION: Final = "iot_mqtt/cluster/conversation.py"
 _GROUP_PLACES: Final = "iot_mqtt/broker/cluster/group_places.py"
 _UNHEARD: Final = "iot_mqtt/broker/cluster/unheard.py"
+_NEW_LIVES: Final = "tests/unit/broker/test_new_lives.py"
 _UNHEARD_GROUPS: Final = "tests/unit/broker/test_unheard_groups.py"
 _GROUPS: Final = "iot_mqtt/broker/shared_groups/groups.py"
 _VERSIONS: Final = "iot_mqtt/broker/cluster/retained_versions.py"
@@ -545,5 +546,21 @@ CLUSTER: Final = (
         "        pass",
         ("tests/unit/broker/test_in_order.py",),
         "a reader that rested does not hold up others when its log has grown",
+    ),
+    Mutation(
+        "cluster.end-unknown-until-fenced",
+        "iot_mqtt/cluster/conversation.py",
+        "            self.node.peer_left(life.number)\n",
+        "            pass\n",
+        (_NEW_LIVES,),
+        "while a node that is off the list is being fenced, nobody waits for what its log has",
+    ),
+    Mutation(
+        "cluster.earlier-life-not-looked-up",
+        "iot_mqtt/broker/cluster/presence.py",
+        "        self.stream_broken(peer)\n        self._look_for_end(peer, which)\n",
+        "        self.stream_broken(peer)\n        self._links.ended(peer, which)\n",
+        (_NEW_LIVES,),
+        "what an earlier life recorded last is read when the link with the later one is there, and no sooner",
     ),
 )

@@ -90,6 +90,13 @@ class Recorder:
         self.peers_want[peer] = {name: Interest(name, kept=True) for name, one in wants.items() if one.kept}
         self.entries.append(("down", peer))
 
+    def peer_left(self, peer: int) -> None:
+        self.entries.append(("left", peer))
+
+    def peer_started(self, peer: int) -> None:
+        self.peer_down(peer)
+        self.stream_broken(peer)
+
     def received(self, peer: int, items: Sequence[Forwarded], end: int) -> None:
         for item in items:
             self.entries.append(("received", peer, item))
