@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from math import isinf
 
 from iot_mqtt.native._pure_runs import payloads
 
@@ -29,9 +30,18 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if isinf(value):
+        raise OverflowError(digits[:32])
+    return value
+
+
 NOT_JSON = object()
 #: ``ValueError`` or ``RecursionError`` for what is none, or too deep for Python.
-decode = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer).decode
+_decode = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer).decode
+#: For what is written anew from its value; ``OverflowError`` for a number that would become ``Infinity`` there.
+decode = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer, parse_float=_finite).decode
 
 
 def lines(wire: bytes, count: int, prefix: int, first: int, head: bytes, middle: bytes) -> list[bytes]:
@@ -59,7 +69,7 @@ def object_line(text: bytes) -> bytes | None:
 def decoded(payload: bytes, depth: int = MAX_DEPTH) -> object:
     """The JSON value of a payload, or ``NOT_JSON``."""
     try:
-        value: object = decode(payload.decode())
+        value: object = _decode(payload.decode())
     except (ValueError, RecursionError):
         return NOT_JSON
     return NOT_JSON if is_deep(payload, value, depth) else value

@@ -30,6 +30,8 @@ def read_json(text: bytes, depth: int = MAX_DEPTH) -> Any:
         value = decode(text.removeprefix(_MARK).decode())
     except RecursionError as error:
         raise ValueError(_too_deep(depth)) from error
+    except OverflowError as error:
+        raise ValueError("holds a number that is too large") from error
     except ValueError as error:
         raise ValueError("is not JSON") from error
     if is_deep(text, value, depth):

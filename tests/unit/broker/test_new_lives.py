@@ -34,9 +34,7 @@ def begun() -> tuple[GroupWorld, Reader, list[bytes]]:
 
 
 def test_what_an_earlier_life_recorded_comes_before_what_its_publisher_sends_elsewhere() -> None:
-    """The link with that node is cut, and who reads stands still while it is off the list: that a later life is there is
-    all that is heard.
-    """
+    """The link is cut, and who reads stands still while that node is off the list: it hears of the later life alone."""
     world, reader, sent = begun()
     world.pause("a")
     world.stop(world.lives["c"])

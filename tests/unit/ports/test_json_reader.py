@@ -34,6 +34,13 @@ def test_what_is_no_json_is_said_to_be_none(text: bytes) -> None:
         read_json(text)
 
 
+@pytest.mark.parametrize("text", [b"1e999", b'{"a": [-2.5E+400]}', b"1" * 400 + b".5"])
+def test_a_number_that_would_be_written_as_infinity_is_refused(text: bytes) -> None:
+    """Whoever reads it further on could read none of the rest."""
+    with pytest.raises(ValueError, match="holds a number that is too large"):
+        read_json(text)
+
+
 @pytest.mark.parametrize("depth", DEEPER)
 @pytest.mark.parametrize("levels", ["[]", '{"a":}'])
 def test_what_is_deeper_is_refused(depth: int, levels: str) -> None:
