@@ -10,11 +10,13 @@ file of the life before this one is kept until the next start::
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from json.encoder import encode_basestring_ascii as _quoted
 from pathlib import Path
 from typing import Final
 
@@ -29,19 +31,26 @@ _MAGIC: Final = b"PKT1"
 AROUND: Final = 1024
 #: What a slot begins with that is free again.
 FREE: Final = bytes(_HEAD.size)
-#: Slots that are read at once.
+#: Slots that are read, or written, at once.
 _AT_ONCE: Final = 256
 
 
 def slot_of(recording: Recording) -> bytes:
     """As it is written."""
     info = recording.info
-    what = json.dumps(info._asdict()).encode()
+    what = _what(info)
     if _HEAD.size + len(what) > AROUND:
         # Each character of a client id may take six bytes; who has such a name has it cut.
-        what = json.dumps(info._replace(client_id=info.client_id[:64], peer=info.peer[:64])._asdict()).encode()
+        what = _what(info._replace(client_id=info.client_id[:64], peer=info.peer[:64]))
     body = what + recording.image
     return _HEAD.pack(_MAGIC, zlib.crc32(body), len(what), len(recording.image)) + body
+
+
+def _what(info: RecordingInfo) -> bytes:
+    """In JSON, as ``json.dumps`` has it in three times as long."""
+    until = "null" if info.until is None else repr(info.until)
+    text = f'"client_id": {_quoted(info.client_id)}, "peer": {_quoted(info.peer)}, "end": {_quoted(info.end)}'
+    return f'{{{text}, "since": {info.since!r}, "until": {until}}}'.encode()
 
 
 def slots_of(recordings: Mapping[int, Recording | None]) -> Iterator[tuple[int, bytes]]:
@@ -76,8 +85,21 @@ class PacketFile:
         """Put these in their places; raises ``OSError``."""
         if self._file < 0:
             self.open()
+        first, row = 0, list[bytes]()
         for slot, data in slots:
-            os.pwrite(self._file, data, (slot + 1) * self.slot_bytes)
+            if slot != first + len(row) or len(row) == _AT_ONCE:
+                self._write_row(first, row)
+                first, row = slot, []
+            row.append(data)
+        self._write_row(first, row)
+
+    def _write_row(self, first: int, row: list[bytes]) -> None:
+        """Slots that stand beside one another: each call lets go of the interpreter, and has to wait for it again."""
+        rest = memoryview(bytes(self.slot_bytes))
+        whole = [part for data in row[:-1] for part in (data, rest[len(data) :])] + row[-1:]
+        size = sum(map(len, whole))
+        if os.pwritev(self._file, whole, (first + 1) * self.slot_bytes) < size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
         """Nothing more is written."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from iot_mqtt.app.node.packet_file import FREE, PacketFile, slot_of
 from iot_mqtt.app.node.packets import AT_ONCE, Packets
@@ -99,6 +102,53 @@ def test_a_slot_that_is_damaged_is_none(tmp_path: Path) -> None:
     second.open()
     assert [one.info.end for one in second.read_before("c")] == ["peer_closed"] * 2
     second.close()
+
+
+@pytest.mark.parametrize("count", [1, 2, 255, 256, 257, 600])
+def test_slots_that_stand_together_are_written_together(tmp_path: Path, count: int) -> None:
+    """What stood there before may have been longer."""
+    file = PacketFile(tmp_path, 1024)
+
+    def slot(number: int, size: int) -> tuple[int, bytes]:
+        return number, slot_of(Recording(RecordingInfo("c", f"{number}", number, None, ""), b"x" * size))
+
+    file.write(slot(number, 1024) for number in range(count))
+    file.write(slot(number, number % 7) for number in range(0, count, 2))
+    file.write([])
+    file.close()
+    after = PacketFile(tmp_path, 1024)
+    after.open()
+    found = after.read_before("c")
+    after.close()
+    assert [one.info.peer for one in found] == [f"{number}" for number in range(count)]
+    assert [len(one.image) for one in found] == [1024 if number % 2 else number % 7 for number in range(count)]
+
+
+@pytest.mark.parametrize("name", ["plain", 'quo"te\\', "\x00\n\x7f", "é😀", ""])
+@pytest.mark.parametrize("until", [None, 1.0, 1784012345.678])
+def test_what_is_known_of_a_connection_comes_back_as_it_was(tmp_path: Path, name: str, until: float | None) -> None:
+    file = PacketFile(tmp_path, 1024)
+    recording = Recording(RecordingInfo(name, f"{name}:1", 1784012345.001, until, "peer_closed"), b"x")
+    file.write([(0, slot_of(recording))])
+    file.close()
+    after = PacketFile(tmp_path, 1024)
+    after.open()
+    assert after.read_before(name) == [recording]
+    after.close()
+
+
+def test_a_disk_that_takes_a_part_is_told_of(tmp_path: Path) -> None:
+    """As one that takes nothing."""
+    file = PacketFile(tmp_path, 1024)
+    file.open()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.slot_bytes * 2, limits[1]))
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            file.write((number, FREE) for number in range(10))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    file.close()
 
 
 def test_there_need_be_no_file(tmp_path: Path) -> None:
