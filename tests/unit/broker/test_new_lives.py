@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
+from iot_mqtt.broker.cluster.links import Links
 from iot_mqtt.codec import Publish
 from tests.simulation.clients import Subscriber
 from tests.unit.broker.groupworld import GroupWorld
@@ -60,3 +63,15 @@ def test_what_a_node_recorded_that_is_off_the_list_is_waited_for_until_it_is_fen
     here.door.shut = False
     assert world.until(lambda: len(reader.got) == len(sent), 10.0)
     assert reader.got == sent
+
+
+def test_an_end_that_was_asked_for_before_the_last_life_was_over_is_none() -> None:
+    """The grid's answer says nothing of what was recorded since."""
+    links = Links(cast(Any, None), cast(Any, None))
+    earlier = links.ends(2)
+    later = links.ends(2)
+    links.ended(2, earlier)
+    assert links.is_ending(2)
+    links.ended(2, later)
+    links.ended(2, later)
+    assert not links.is_ending(2)
