@@ -16,7 +16,7 @@ from iot_mqtt.pipeline import Context, Timeout
 from iot_mqtt.ports.access import Permissions, Principal
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound, OutboundAliases, Piece, Row
-from iot_mqtt.values import Subscription, Will
+from iot_mqtt.values import Message, Subscription, Will
 
 #: What of a session's messages has its packet id and is to be sent, in order.
 Line: TypeAlias = deque[Delivery | Piece | Row]
@@ -110,6 +110,15 @@ class RetainedPages(Protocol):
     @property
     def topic(self) -> bytes | None:
         """The only one that it wants; None: it may want more."""
+        ...
+
+    @property
+    def after(self) -> bytes | None:
+        """The last topic that was read; None: none was."""
+        ...
+
+    def came_since(self, session: Session, message: Message) -> bool:
+        """Whether its session gets it as it was published, since this began."""
         ...
 
     def read_on(self, session: Session) -> bool:

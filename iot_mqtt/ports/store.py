@@ -98,6 +98,13 @@ class StoredCount(NamedTuple):
     end: int
 
 
+class StoredUnread(NamedTuple):
+    """Retained messages that a subscription has not read: those behind a topic; None: all of them."""
+
+    filter: str
+    after: bytes | None = None
+
+
 class StoredProgress(NamedTuple):
     """How far a session has read the logs. A log that has no place here is read from its beginning."""
 
@@ -112,6 +119,7 @@ class StoredProgress(NamedTuple):
     last_id: int | None = None
     #: None: it was not handed over, or by a version that does not say.
     counted: tuple[StoredCount, ...] | None = None
+    unread: tuple[StoredUnread, ...] = ()
 
     def places(self) -> tuple[StoredPlace, ...]:
         """All of them."""

@@ -79,6 +79,8 @@ if TYPE_CHECKING:
 #: Seconds between two looks at the disk, and at what the log's retention is over for.
 DISK_SECONDS = 1.0
 UPKEEP_SECONDS = 5.0
+#: And at retained messages, at a part of them.
+RETAINED_SECONDS = 1.0
 #: Seconds that a node which never served takes to commit what it has begun.
 UNSERVED_SECONDS = 1.0
 
@@ -173,6 +175,7 @@ class Service:
         self._repeat(SWEEP_SECONDS, self.accompanied.sweep)
         self._repeat(BANS_SECONDS, Following(self._bans.sweep).look)
         self._repeat(UPKEEP_SECONDS, self.broker.readers.upkeep.begin)
+        self._repeat(RETAINED_SECONDS, lambda: self.broker.publishing.retention.sweep(self.clock.wall()))
         if self._cluster is not None:
             self._cluster.listening(self._listeners.addresses)
             self._cluster.begin_housekeeping(self.broker, self._repeat, self._watching.lag)

@@ -9,6 +9,7 @@ from iot_mqtt.broker.cluster.links import Links
 from iot_mqtt.broker.cluster.other_logs import OtherLogs
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.path import Publishing
+from iot_mqtt.broker.publishing.retained_news import RetainedNews
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.turn import Turn
@@ -29,6 +30,7 @@ class Arrivals:
         groups: SharedGroups,
         logs: OtherLogs,
         links: Links,
+        news: RetainedNews,
         turn: Turn,
         clock: Clock,
     ) -> None:
@@ -37,6 +39,7 @@ class Arrivals:
         self._groups = groups
         self._logs = logs
         self._links = links
+        self._news = news
         self._turn = turn
         self._clock = clock
 
@@ -67,6 +70,8 @@ class Arrivals:
     def _deliver(self, peer: int, publication: Publication, item: Forwarded) -> None:
         fan_out, counters = self._publishing.fan_out, self._publishing.fan_out.counters
         counters.messages_from_peers += publication.count
+        if publication.run.retain:
+            self._news.came((publication.topic,))
         if item.plain:
             match = self._publishing.routes.match(publication.topic)
             if match.plain:

@@ -64,7 +64,7 @@ def make_clustering(
         forwarding=forwarding,
         logs=logs,
         links=links,
-        arrivals=Arrivals(publishing.path, sessions, groups, logs, links, turn, clock),
+        arrivals=Arrivals(publishing.path, sessions, groups, logs, links, publishing.retention.news, turn, clock),
         presence=Presence(routes, groups, logs, elsewhere, links, retained, unheard),
         retained=retained,
         owners=lifecycle.owners,

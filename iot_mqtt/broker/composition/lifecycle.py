@@ -64,7 +64,7 @@ class Lifecycle:
         connections.detach = self.attaching.detach
         self.moving = Moving(sessions, self.subscriptions, progress, accompaniment, counters, turn)
         restoring = Restoring(
-            SessionRestoring(sessions, routes, reading, replays, logs, store),
+            SessionRestoring(sessions, routes, reading, replays, publishing.retained_reading, logs, store),
             MessageRestoring(sessions, groups, store, counters),
             ClockRestoring(sessions, records, expiry, self.wills, clock),
         )

@@ -35,7 +35,7 @@ class PublishPath:
         self.budget = Budget(budget, disk, store, counters, runtime.call_soon)
         turn.at_wait, turn.at_commit = (self.budget.weigh,), (outflow.committed,)
         self.retention = Retention(settings, store, self.budget, turn)
-        self.retained_reading = RetainedReading(self.retention, outflow, counters, clock)
+        self.retained_reading = RetainedReading(self.retention, outflow, readers.progress, counters, clock)
         outflow.read_retained = read_retained
         self.recording = Recording(runtime.log, clock, self.budget)
         fan_out = FanOut(counters, store, self.recording, outflow, groups)

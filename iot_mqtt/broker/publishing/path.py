@@ -198,12 +198,12 @@ class Publishing:
         return outcome
 
     def may_retain(self, publication: Publication) -> bool:
-        """Whether its user has room for it among his retained messages."""
+        """Whether there is room for it among the retained messages, and among those of its user."""
         return not self._retention.over_quota(publication.messages[-1], publication.origin.user)
 
-    def counts(self, user: str) -> bool:
-        """Whether what a user retains is counted: it is asked for one by one."""
-        return user in self._retention.use.limits
+    def may_retain_all(self, batch: PublishBatch, user: str) -> bool:
+        """The same of several; False also where each of them is to be asked for."""
+        return user not in self._retention.use.limits and self._retention.takes(batch)
 
     def retain_batch(self, batch: PublishBatch, origin: Origin, source: Session, outcome: Outcome) -> None:
         """A batch with RETAIN that its receivers have."""

@@ -2,6 +2,16 @@
 
 A reader holds a position, not messages, and reads on only as far as its client's window and outbox allow:
 a hundred thousand retained messages for one slow client cost one page of memory.
+
+::
+
+    retained    a   b   c   d   e   f         a reader sends what is there when it comes to a topic
+                sent ──▶
+    published     b       d                   since the subscription: sent as they come, and d is not read again
+
+So at QoS 1 and 2 each message comes once, and none behind a later one of its topic. A session that has lost something
+of what came gets all that is there: better twice than not at all. How far a durable session has read is kept with its
+progress (``Unread``), so it goes on after a restart, and at another node.
 """
 
 from __future__ import annotations
@@ -10,8 +20,10 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, repeat
+from typing import Protocol
 
 from iot_mqtt.broker.publication import hop_properties
+from iot_mqtt.broker.publishing.retained_news import Since
 from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.broker.sending.outflow import Outflow
@@ -32,25 +44,43 @@ PAGE_BYTES = 256 * 1024
 MOST_AROUND = 1 + 4 + 4 + 2 + 2 + 5
 
 
+class Progress(Protocol):
+    """What is kept of sessions' ways."""
+
+    def moved(self, session: Session) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RetainedReading:
     """Reads the retained messages of this node for its sessions."""
 
     retention: Retention
     outflow: Outflow
+    progress: Progress
     counters: Counters
     clock: Clock
 
-    def read_for(self, session: Session, subscriptions: Iterable[Subscription]) -> None:
-        """Let new subscriptions read; a reader of the same filter starts anew."""
+    def subscribed(self, session: Session) -> Since:
+        """It has just subscribed: what was retained before is to be read, as soon as it gets all that comes."""
+        return self.retention.news.begin(session)
+
+    def begin(self, session: Session, subscriptions: Iterable[Subscription], since: Since) -> None:
+        """Let new subscriptions read from now on; a reader of the same filter starts anew."""
         for subscription in subscriptions:
             stop_reading(session, subscription.filter)
-            reader = RetainedReader(self, subscription)
-            if reader.topic is None or self.retention.index.get(reader.topic) is not None:
-                if session.readers is None:
-                    session.readers = OrderedDict()
-                session.readers[subscription.filter] = reader
+            reader = RetainedReader(self, subscription, since)
+            if reader.finds_anything():
+                _add(session, reader)
+        if session.readers:
+            self.progress.moved(session)
+
+    def go_on(self, session: Session) -> None:
+        """Send what may be sent now."""
         self.outflow.pump(session)
+
+    def resume(self, session: Session, subscription: Subscription, after: bytes | None) -> None:
+        """Let one go on behind a topic, as it was kept."""
+        _add(session, RetainedReader(self, subscription, self.subscribed(session), after))
 
 
 def read_retained(session: Session) -> bool:
@@ -69,14 +99,32 @@ def stop_reading(session: Session, filter: str) -> None:
 class RetainedReader:
     """How far one subscription has read."""
 
-    __slots__ = ("subscription", "topic", "_reading", "_after")
+    __slots__ = ("subscription", "topic", "after", "_reading", "_since")
 
-    def __init__(self, reading: RetainedReading, subscription: Subscription) -> None:
+    def __init__(
+        self, reading: RetainedReading, subscription: Subscription, since: Since, after: bytes | None = None
+    ) -> None:
         self.subscription = subscription
         #: The only one that it wants; None: its filter has a wildcard.
         self.topic = None if is_wildcard(subscription.filter) else subscription.filter.encode()
+        #: The last topic that was read; None: none was.
+        self.after = after
         self._reading = reading
-        self._after: bytes | None = None
+        self._since = since
+
+    def finds_anything(self) -> bool:
+        """Whether there may be anything to read."""
+        index = self._reading.retention.index
+        if self.topic is not None:
+            return index.get(self.topic) is not None
+        page = index.scan(self.subscription.filter, self.after, 1)
+        return bool(page.messages) or page.after is not None
+
+    def came_since(self, session: Session, message: Message) -> bool:
+        """Whether its session gets it as it was published, since it subscribed: of QoS 0 nobody knows that."""
+        if not (message.qos and self.subscription.qos and self._since.holds(session)):
+            return False
+        return self._reading.retention.news.has(message.topic, self._since)
 
     def read_on(self, session: Session) -> bool:
         """Send the next page; False when nothing more can be done now, with no reader or no room left."""
@@ -88,7 +136,7 @@ class RetainedReader:
             limit = min(PAGE, session.outbound.room)
             if limit <= 0:
                 return False
-        page, readers = self._page(session, limit)
+        page, read = self._page(session, limit)
         page = self._present(page)
         self._reading.counters.messages_matched += len(page)
         identifiers = () if subscription.identifier is None else (subscription.identifier,)
@@ -103,20 +151,22 @@ class RetainedReader:
             else:
                 for message in messages:
                     self._send(session, Delivery(message, 0, retain=True, identifiers=identifiers))
-        if self._after is None:
-            for filter in readers:
-                stop_reading(session, filter)
+        for filter in read:
+            stop_reading(session, filter)
+        self._reading.progress.moved(session)
         if page:
             # Make the outbox take what gathered, so that its state tells whether to read on.
             connection.write_out()
         return True
 
     def _page(self, session: Session, limit: int) -> tuple[list[Message], list[str]]:
-        """The next page, and the filters that read it. Readers of one topic each that stand in a row read together."""
+        """The next page, and the filters that have read all. Those of one topic each in a row read together."""
         index, subscription = self._reading.retention.index, self.subscription
         if self.topic is None:
-            page, self._after = index.scan(subscription.filter, self._after, limit)
-            return self._cut(page), [subscription.filter]
+            page, after = index.scan(subscription.filter, self.after, limit)
+            page, after = _cut(page, after)
+            self.after = after or self.after
+            return [one for one in page if not self.came_since(session, one)], [] if after else [subscription.filter]
         assert session.readers is not None
         found: list[Message] = []
         filters: list[str] = []
@@ -126,7 +176,7 @@ class RetainedReader:
                 break
             filters.append(filter)
             message = index.get(reader.topic)
-            if message is not None:
+            if message is not None and not reader.came_since(session, message):
                 found.append(message)
                 size += message.size
         return found, filters
@@ -135,16 +185,6 @@ class RetainedReader:
         """Whether it gets messages in the same form."""
         mine, its = self.subscription, reader.subscription
         return mine.qos == its.qos and mine.identifier == its.identifier
-
-    def _cut(self, page: list[Message]) -> list[Message]:
-        """The beginning of a page that is not too much for the outbox; the rest is of the next page."""
-        size = 0
-        for number, message in enumerate(page, 1):
-            size += message.size
-            if size > PAGE_BYTES and number < len(page):
-                self._after = message.topic
-                return page[:number]
-        return page
 
     def _present(self, page: list[Message]) -> list[Message]:
         """Without those whose time is over; they are forgotten."""
@@ -202,6 +242,22 @@ class RetainedReader:
         reason = self._reading.outflow.accept(session, message, qos, retain=True, identifiers=identifiers, origin=None)
         if reason is not None:
             session.drop(self._reading.counters, reason, 1, message.topic, message.publisher)
+
+
+def _cut(page: list[Message], after: bytes | None) -> tuple[list[Message], bytes | None]:
+    """The beginning of a page that is not too much for the outbox; the rest is of the next page."""
+    size = 0
+    for number, message in enumerate(page, 1):
+        size += message.size
+        if size > PAGE_BYTES and number < len(page):
+            return page[:number], message.topic
+    return page, after
+
+
+def _add(session: Session, reader: RetainedReader) -> None:
+    if session.readers is None:
+        session.readers = OrderedDict()
+    session.readers[reader.subscription.filter] = reader
 
 
 def _properties(message: Message, wall: float, identifiers: tuple[int, ...]) -> bytes:

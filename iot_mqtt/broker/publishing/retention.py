@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Collection
 from typing import Protocol
 
 from iot_mqtt.broker.publishing.budget import Budget
+from iot_mqtt.broker.publishing.retained_news import RetainedNews
 from iot_mqtt.broker.publishing.retained_use import RetainedUse
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.broker.turn import Turn
@@ -15,6 +16,8 @@ from iot_mqtt.topics import RetainedIndex
 from iot_mqtt.values import Message, OwnedMessage
 
 SYS_PREFIX = b"$SYS/"
+#: Topics that one ``sweep`` looks at, in a third of a millisecond or so.
+SWEPT = 2_000
 
 
 class Versions(Protocol):
@@ -66,7 +69,7 @@ class Unversioned:
 class Retention:
     """The retained messages of this node."""
 
-    __slots__ = ("_settings", "_store", "_budget", "_turn", "_versions", "index", "use")
+    __slots__ = ("_settings", "_store", "_budget", "_turn", "_versions", "_own", "_swept", "index", "news", "use")
 
     def __init__(self, settings: MqttSettings, store: Store, budget: Budget, turn: Turn) -> None:
         self._settings = settings
@@ -74,7 +77,11 @@ class Retention:
         self._budget = budget
         self._turn = turn
         self._versions: Versions = Unversioned()
+        #: Topics of the node itself, which take nobody's room, and how far they have been swept.
+        self._own = 0
+        self._swept: bytes | None = None
         self.index = RetainedIndex()
+        self.news = RetainedNews()
         self.use = RetainedUse()
 
     def retain(self, message: Message, user: str = "") -> bool:
@@ -85,22 +92,18 @@ class Retention:
         if not message.payload:  # [MQTT-3.3.1-6] [MQTT-3.3.1-7]
             self.remove(topic)
             return True
-        settings, index = self._settings, self.index
-        known = index.get(topic)
-        if known is None and index.count >= settings.max_retained_messages:
+        if topic.startswith(SYS_PREFIX):
+            self._own += self.index.set(topic, message) is None
+            return True
+        if self.over_quota(message, user):
             return False
-        if index.bytes + message.size - (known.size if known else 0) > settings.max_retained_bytes:
-            return False
-        if user in self.use.limits and not topic.startswith(SYS_PREFIX):
-            if self.use.refuses(user, message, known):
-                return False
+        if user in self.use.limits:
             message = OwnedMessage(message, user)
-        index.set(topic, message)
-        self.use.changed(known, message)
-        if not topic.startswith(SYS_PREFIX):
-            self._store.save_retained(message, self._versions.changed(topic, message))
-            self._budget.added(message.size)
-            self._turn.plan()
+        self.use.changed(self.index.set(topic, message), message)
+        self.news.came((topic,))
+        self._store.save_retained(message, self._versions.changed(topic, message))
+        self._budget.added(message.size)
+        self._turn.plan()
         return True
 
     def retain_batch(self, batch: PublishBatch, publisher: str, wall: float) -> bool:
@@ -112,7 +115,7 @@ class Retention:
         if found is None:
             return False
         messages, size = found
-        if index.count + batch.count > settings.max_retained_messages:
+        if index.count - self._own + batch.count > settings.max_retained_messages:
             return False
         if index.bytes + size > settings.max_retained_bytes or not self._budget.takes(size):
             return False
@@ -121,6 +124,7 @@ class Retention:
             for topic in messages:
                 self.use.changed(index.get(topic), None)
         index.set_all(messages, kept)
+        self.news.came(messages)
         if self._versions.shared:
             for topic, message in messages.items():
                 store.save_retained(message, self._versions.changed(topic, message))
@@ -132,24 +136,39 @@ class Retention:
 
     def remove(self, topic: bytes) -> bool:
         """Forget a topic's retained message; False if it has none."""
-        before = self.index.remove(topic)
+        before = self._remove(topic)
         if before is None:
             return False
-        self.use.changed(before, None)
-        if not topic.startswith(SYS_PREFIX):
+        if topic.startswith(SYS_PREFIX):
+            self._own -= 1
+        else:
             self._versions.changed(topic, None)
             self._store.remove_retained(topic)
             self._turn.plan()
         return True
+
+    def _remove(self, topic: bytes) -> Message | None:
+        """From the memory alone."""
+        before = self.index.remove(topic)
+        self.use.changed(before, None)
+        self.news.gone(topic)
+        return before
 
     def expire(self, topic: bytes) -> None:
         """Its time is over. Nobody is told, because everybody sees for himself, and a message that another node has
         just put in its place must not be removed from the store.
         """
         if self._versions.shared:
-            self.use.changed(self.index.remove(topic), None)
+            self._remove(topic)
         else:
             self.remove(topic)
+
+    def sweep(self, wall: float) -> None:
+        """Forget some of those whose time is over, a part of all topics after the other: nobody need ask for them."""
+        found, self._swept = self.index.scan("#", self._swept, SWEPT)
+        for message in found:
+            if message.expires_at is not None and message.expires_at <= wall:
+                self.expire(message.topic)
 
     async def load(self) -> None:
         """Put back what the store has, at start. Others may have told of something later meanwhile."""
@@ -169,10 +188,23 @@ class Retention:
         self.use.changed(self.index.set(message.topic, message), message)
 
     def over_quota(self, message: Message, user: str) -> bool:
-        """Whether its user may not retain it: he has as much as he may."""
-        if user not in self.use.limits or not message.payload:
+        """Whether it may not be retained: the node has as many as there may be, or its user."""
+        if not message.payload:
             return False
-        return self.use.refuses(user, message, self.index.get(message.topic))
+        settings, index = self._settings, self.index
+        known = index.get(message.topic)
+        if known is None and index.count - self._own >= settings.max_retained_messages:
+            return True
+        if index.bytes + message.size - (known.size if known else 0) > settings.max_retained_bytes:
+            return True
+        return user in self.use.limits and self.use.refuses(user, message, known)
+
+    def takes(self, batch: PublishBatch) -> bool:
+        """Whether there is room for all of these, whoever retains them."""
+        settings, index = self._settings, self.index
+        if index.count - self._own + batch.count > settings.max_retained_messages:
+            return False
+        return index.bytes + batch.count * batch.longest <= settings.max_retained_bytes
 
     # Among other nodes.
 
@@ -184,7 +216,7 @@ class Retention:
         """Another node has a new retained message; the later one of two stands, everywhere."""
         order = self._versions.note(topic, version, present=message is not None)
         if order > 0 and message is None:
-            self.use.changed(self.index.remove(topic), None)
+            self._remove(topic)
         elif order > 0 and message is not None:
             self._put(message)
         elif order < 0:
@@ -202,4 +234,4 @@ class Retention:
         begun = versions.now()
         stored = {topic async for topic in self._stored()}
         for topic in versions.missing(stored, begun):
-            self.use.changed(self.index.remove(topic), None)
+            self._remove(topic)

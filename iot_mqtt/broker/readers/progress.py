@@ -26,7 +26,7 @@ from iot_mqtt.broker.turn import Turn
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import WriteBatch
 from iot_mqtt.ports.log import Log, Reference
-from iot_mqtt.ports.store import Store, StoredCount, StoredFlight, StoredProgress
+from iot_mqtt.ports.store import Store, StoredCount, StoredFlight, StoredProgress, StoredUnread
 from iot_mqtt.session import Convoy, Flight, Segment
 from iot_mqtt.session.outbound import MAX_PACKET_ID
 
@@ -277,6 +277,7 @@ class Progress:
             tuple(places(session)),
             session.last_id_kept,
             counts,
+            tuple(StoredUnread(filter, reader.after) for filter, reader in (session.readers or {}).items()),
         )
         self._store.save_progress(session.client_id, progress)
 

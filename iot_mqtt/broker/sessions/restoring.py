@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from iot_mqtt.broker.claims import Doubt, Unfollowed
 from iot_mqtt.broker.kept_session import KeptSession
+from iot_mqtt.broker.publishing.retained_reading import RetainedReading
 from iot_mqtt.broker.readers.cursors import SessionCursor, is_plain
 from iot_mqtt.broker.readers.elsewhere import follow_all
 from iot_mqtt.broker.readers.logs import Logs
@@ -34,6 +35,8 @@ class Load:
     sessions: list[KeptSession] = field(default_factory=list)
     #: How far their replays are, by client id and filter.
     replays: dict[tuple[str, str], StoredReplay] = field(default_factory=dict)
+    #: Retained messages that are still to be read, by the same: those behind a topic.
+    unread: dict[tuple[str, str], bytes | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +47,7 @@ class SessionRestoring:
     routes: Routes[Session]
     reading: Reading
     replays: Replays
+    retained: RetainedReading
     logs: Logs
     store: Store
 
@@ -103,6 +107,7 @@ class SessionRestoring:
                 session.counted = {counted.writer: counted for counted in progress.counted}
                 session.cursor.take_over(session.counted.pop(own.writer, None))
             load.replays.update(((client_id, replay.filter), replay) for replay in progress.replays)
+            load.unread.update(((client_id, unread.filter), unread.after) for unread in progress.unread)
 
     async def _subscriptions(self, load: Load) -> None:
         async for client_id, subscription, since in load.source.subscriptions():
@@ -120,6 +125,8 @@ class SessionRestoring:
             self.routes.subscribe(session, subscription)
             if is_plain(filter):
                 self._claim(session, filter, since)
+            if (client_id, filter) in load.unread:
+                self.retained.resume(session, subscription, load.unread[client_id, filter])
 
     def _claim(self, session: KeptSession, filter: str, since: Mapping[int, int]) -> None:
         own, cursor = self.logs.own.writer, session.cursor

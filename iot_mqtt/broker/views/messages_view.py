@@ -37,8 +37,15 @@ class MessagesView:
         self._max_levels = max_levels
 
     def retained(self, filter: str = "#", after: bytes | None = None, limit: int = 100) -> list[Message]:
-        """Retained messages whose topics match."""
-        return self._retention.index.page(filter, after, limit)
+        """Retained messages whose topics match; those whose time is over are forgotten."""
+        found = self._retention.index.page(filter, after, limit)
+        wall = self._clock.wall()
+        over = [one for one in found if one.expires_at is not None and one.expires_at <= wall]
+        if not over:
+            return found
+        for message in over:
+            self._retention.expire(message.topic)
+        return self.retained(filter, after, limit)
 
     def unwanted(self, most: int) -> list[str]:
         """Topics that something was published to, and nobody had subscribed to; the last ones that are remembered."""
@@ -69,6 +76,9 @@ class MessagesView:
         if self._publishing.refuses(publication):
             self._counters.messages_refused[Pause.DISK_FULL] += 1
             raise Refused("the disk is full", ReasonCode.QUOTA_EXCEEDED)
+        if message.retain and not self._publishing.may_retain(publication):
+            self._counters.messages_refused["retained_quota"] += 1
+            raise Refused("there are as many retained messages as there may be", ReasonCode.QUOTA_EXCEEDED)
         return self._publishing.publish(publication).receivers
 
     async def remove_retained(self, topic: bytes) -> bool:

@@ -130,12 +130,14 @@ class SubscriptionsView:
         if known is None:
             self._require_room(session)
         subscription = replace(wanted, qos=min(wanted.qos, self._settings.max_qos))
+        since = self._retained.subscribed(session)
         self._subscriptions.add(session, subscription)
         await self._in_force(session)
         if self._sessions.get(client_id) is not session or session.subscriptions.get(wanted.filter) != subscription:
             raise Unavailable("the session went away, or its subscription was changed, before it was in force")
         if session.connection is not None and wants_retained(subscription, known is None):
-            self._retained.read_for(session, [subscription])
+            self._retained.begin(session, [subscription], since)
+            self._retained.go_on(session)
         return subscription
 
     async def _in_force(self, session: Session) -> None:

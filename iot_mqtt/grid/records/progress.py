@@ -7,6 +7,7 @@ progress   tagged fields: position (8); past subscriptions: since (8) │ until 
            the packet id that was given out last (2)
            how much was counted when the session was handed over: writer (1) │ messages (8) │ all (1) │ end (8)
            for each log
+           retained messages that are not read: a topic was (1) │ size of the filter (4) │ filter │ that topic
 segment    version (1) │ flights (2) │ flight …
 flight     reference │ flags (1) │ identifiers (2) │ origin length (2) │ pieces (2) │ identifiers (4 each) │ origin
            │ piece …
@@ -35,6 +36,7 @@ from iot_mqtt.ports.store import (
     StoredPlace,
     StoredProgress,
     StoredReplay,
+    StoredUnread,
 )
 
 _POSITION = Struct(">Q")
@@ -46,6 +48,8 @@ _LENGTH = Struct(">I")
 _PLACE = Struct(">BQ")
 #: Writer, messages, whether these are all, end.
 _COUNT = Struct(">BQ?Q")
+#: Whether a topic was read, size of the filter.
+_NOT_READ = Struct(">?I")
 _REFERENCE = Struct(">HIIQI")
 _FLIGHT = Struct(">BHHH")
 _PIECE = Struct(">IH")
@@ -55,11 +59,11 @@ _SHARE = Struct(">BI")
 _RETAIN = 0x04
 
 # Tags of a progress record. On disk for ever.
-_AT, _PAST, _REPLAYS, _SEEKING, _ELSEWHERE, _REPLAYS_ELSEWHERE, _LAST_ID, _COUNTED = range(1, 9)
+_AT, _PAST, _REPLAYS, _SEEKING, _ELSEWHERE, _REPLAYS_ELSEWHERE, _LAST_ID, _COUNTED, _UNREAD = range(1, 10)
 
 
 def encode_progress(progress: StoredProgress) -> bytes:
-    position, past, _, writer, elsewhere, last_id, counted = progress
+    position, past, _, writer, elsewhere, last_id, counted, unread = progress
     if writer:
         position, past, elsewhere = 0, (), progress.places()
     places = []
@@ -86,7 +90,21 @@ def encode_progress(progress: StoredProgress) -> bytes:
             (_REPLAYS_ELSEWHERE, b"".join(replays_elsewhere) or None),
             (_LAST_ID, None if last_id is None else _PACKET_ID.pack(last_id)),
             (_COUNTED, None if counted is None else b"".join([_COUNT.pack(*one) for one in counted])),
+            (_UNREAD, b"".join(map(_encode_unread, unread)) or None),
         )
+    )
+
+
+def _encode_unread(unread: StoredUnread) -> bytes:
+    filter, after = unread.filter.encode(), unread.after or b""
+    head = _NOT_READ.pack(unread.after is not None, len(filter)) + _LENGTH.pack(len(filter) + len(after))
+    return head + filter + after
+
+
+def _decode_unread(rest: bytes) -> tuple[StoredUnread, ...]:
+    return tuple(
+        StoredUnread(found[:size].decode(), found[size:] if begun else None)
+        for (begun, size), found in _each(_NOT_READ, rest)
     )
 
 
@@ -122,9 +140,10 @@ def decode_progress(record: bytes) -> StoredProgress:
             replays.append(StoredReplay(name.decode(), 0, sought))
         last_id = _PACKET_ID.unpack(fields[_LAST_ID])[0] if _LAST_ID in fields else None
         counted = tuple(map(StoredCount._make, _COUNT.iter_unpack(fields[_COUNTED]))) if _COUNTED in fields else None
+        unread = _decode_unread(fields.get(_UNREAD, b""))
     except (KeyError, StructError, UnicodeDecodeError) as lacking:
         raise Unreadable("a progress record without all its fields") from lacking
-    return StoredProgress(position, past, tuple(replays), 0, places, last_id, counted)
+    return StoredProgress(position, past, tuple(replays), 0, places, last_id, counted, unread)
 
 
 def _each(head: Struct, rest: bytes) -> Iterator[tuple[tuple[Any, ...], bytes]]:

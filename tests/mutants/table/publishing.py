@@ -11,7 +11,9 @@ _ACKS: Final = "iot_mqtt/broker/connections/handlers/acks.py"
 _SUBSCRIBE: Final = "iot_mqtt/broker/connections/handlers/subscribe.py"
 _RETENTION: Final = "iot_mqtt/broker/publishing/retention.py"
 _FANOUT: Final = "iot_mqtt/broker/publishing/fanout.py"
+_READING: Final = "iot_mqtt/broker/publishing/retained_reading.py"
 _COMMIT: Final = "tests/unit/broker/test_ack_order.py"
+_UNREAD: Final = "tests/unit/broker/test_retained_unread.py"
 
 PUBLISHING: Final = (
     Mutation(
@@ -162,8 +164,8 @@ PUBLISHING: Final = (
     Mutation(
         "publishing.retained-quota",
         _RETENTION,
-        "if known is None and index.count >= settings.max_retained_messages:",
-        "if known is None and index.count > settings.max_retained_messages:",
+        "if known is None and index.count - self._own >= settings.max_retained_messages:",
+        "if known is None and index.count - self._own > settings.max_retained_messages:",
         ("tests/unit/broker/test_retained.py", "tests/unit/broker/test_retained_batches.py"),
         "max_retained_messages is off by one",
     ),
@@ -206,5 +208,37 @@ PUBLISHING: Final = (
         "if found.above is not MIXED:",
         ("tests/unit/broker/test_unheard.py",),
         "what comes in a row is not recorded for a node that is not heard",
+    ),
+    Mutation(
+        "publishing.unread-not-kept",
+        "iot_mqtt/broker/readers/progress.py",
+        "tuple(StoredUnread(filter, reader.after) for filter, reader in (session.readers or {}).items()),",
+        "(),",
+        (_UNREAD,),
+        "a restart takes the retained messages that a durable session had not been sent yet",
+    ),
+    Mutation(
+        "publishing.unread-after-suback",
+        _READING,
+        "        if session.readers:\n            self.progress.moved(session)\n",
+        "",
+        (_UNREAD,),
+        "SUBACK comes before it is kept that retained messages are to be read",
+    ),
+    Mutation(
+        "publishing.read-what-came",
+        _READING,
+        "return self._reading.retention.news.has(message.topic, self._since)",
+        "return False",
+        (_UNREAD,),
+        "what is published after SUBACK comes once more as a retained message",
+    ),
+    Mutation(
+        "publishing.pass-over-what-was-lost",
+        "iot_mqtt/broker/publishing/retained_news.py",
+        "return _lost(session) == self.lost",
+        "return True",
+        (_UNREAD,),
+        "a topic of which a session lost the last message is not read for it either",
     ),
 )

@@ -245,7 +245,14 @@ class Link:
         broker = target.broker
         logs = links = cast(Any, self)
         self.arrivals = Arrivals(
-            broker.publishing.path, broker.sessions, broker.readers.groups, logs, links, broker.turn, broker.clock
+            broker.publishing.path,
+            broker.sessions,
+            broker.readers.groups,
+            logs,
+            links,
+            broker.publishing.retention.news,
+            broker.turn,
+            broker.clock,
         )
 
     def bring(self, committed: int) -> None:

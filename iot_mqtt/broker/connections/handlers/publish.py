@@ -84,7 +84,7 @@ class PublishHandler:
             self._answers.acknowledge(connection, PacketType.PUBACK, run.ids, outcome)
 
     def _over_quota(self, connection: Connection, session: Session, publication: Publication) -> bool:
-        """Whether it is refused as a whole, because its user may not retain it and can be told so."""
+        """Whether it is refused as a whole, because it may not be retained and its publisher can be told so."""
         run = publication.run
         if self._publishing.may_retain(publication):
             return False

@@ -52,7 +52,7 @@ class PublishGate:
             settings = self._settings
             if head >> 1 & 3 > settings.max_qos or (head & RETAIN and not settings.retain_available):
                 return False
-            if head & RETAIN and self._publishing.counts(connection.origin.user):
+            if head & RETAIN and not self._publishing.may_retain_all(batch, connection.origin.user):
                 return False
         if head & QOS_2:
             ids = batch.ids

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.publishing.accompanying import Accompaniment
+from iot_mqtt.broker.publishing.retained_news import Since
 from iot_mqtt.broker.publishing.retained_reading import RetainedReading
 from iot_mqtt.broker.readers.cursors import is_plain
 from iot_mqtt.broker.readers.recorded import Recorded
@@ -113,18 +114,20 @@ class Subacks:
 
     def answer(self, connection: Connection, session: Session, answer: Suback, wanted: list[Subscription]) -> None:
         """Answer once it is true, and let new subscriptions read what was kept."""
-        self._sessions.others.when_in_force(session, partial(self._answer, connection, answer, wanted))
+        since = self._retained.subscribed(session)
+        self._sessions.others.when_in_force(session, partial(self._answer, connection, answer, wanted, since))
 
-    def _answer(self, connection: Connection, answer: Suback, wanted: list[Subscription]) -> None:
+    def _answer(self, connection: Connection, answer: Suback, wanted: list[Subscription], since: Since) -> None:
         session = connection.session
         if session is not None and not connection.closed:
-            connection.reply(answer, once_committed=session.durable)
             # Meanwhile it may have been given up, or replaced, which takes nothing of what it asked for back
             # [MQTT-3.8.4-5]: then what was kept comes by the subscription that there is.
             known = (self._subscriptions.known(session, one.filter) for one in wanted)
             found = {one.filter: one for one in known if one is not None and is_plain(one.filter)}
+            self._retained.begin(session, list(found.values()), since)
+            connection.reply(answer, once_committed=session.durable)
             if found:
-                self._retained.read_for(session, list(found.values()))
+                self._retained.go_on(session)
 
 
 class _Verdicts:
