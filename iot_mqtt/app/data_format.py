@@ -11,12 +11,10 @@ The grid, the copies of plugins and other parts have formats of their own, which
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -60,7 +58,7 @@ def format_of(folder: Path) -> DataFormat:
 
 
 def prepare(folder: Path, format: int = FORMAT, steps: Mapping[int, Callable[[Path], None]] = STEPS) -> None:
-    """Have the directory in this format, or raise ``FormatRefused`` and leave it as it is."""
+    """Have the directory in this format, or raise ``FormatRefused`` and leave it as it is. Whoever calls holds it."""
     found = format_of(folder)
     if found.format > format:
         raise FormatRefused(
@@ -71,25 +69,13 @@ def prepare(folder: Path, format: int = FORMAT, steps: Mapping[int, Callable[[Pa
         return
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _alone(folder):
-            for one in range(format_of(folder).format, format):
-                log.warning("%s: from format %d to %d", folder, one, one + 1)
-                steps[one](folder)
-                _write(folder, one + 1)
-            _write(folder, format)
+        for one in range(found.format, format):
+            log.warning("%s: from format %d to %d", folder, one, one + 1)
+            steps[one](folder)
+            _write(folder, one + 1)
+        _write(folder, format)
     except OSError as error:
         raise FormatRefused(f"{folder}: {error.strerror or error}") from error
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """No two processes at once."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _write(folder: Path, format: int) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from iot_mqtt.app.backup.errors import BackupError
 from iot_mqtt.app.config import Config
 from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.ctl.node import Node
+from iot_mqtt.app.data_lock import holding
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.engine import FORMAT_KEY
 from iot_mqtt.grid.faults import InUse, OpenFault
@@ -21,6 +22,20 @@ from iot_mqtt.ports.grid import CacheName, Grid
 def is_own(cache: CacheName, key: bytes) -> bool:
     """Each grid makes its own."""
     return cache is CacheName.META and key == FORMAT_KEY
+
+
+@contextmanager
+def stopped(who: str, *folders: Path) -> Iterator[None]:
+    """No node may start in these data directories meanwhile, and none may be there; ``who``: what is told to it."""
+    with ExitStack() as held:
+        try:
+            for folder in sorted({folder.resolve() for folder in folders}):
+                held.enter_context(holding(folder, who))
+        except InUse as error:
+            raise BackupError(f"{error}; stop the node") from error
+        except OpenFault as error:
+            raise BackupError(str(error)) from error
+        yield
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from typing import Any, Final
 from iot_mqtt.app.backup.arrival import Underway, derived_record, node_records
 from iot_mqtt.app.backup.errors import BackupError
 from iot_mqtt.app.backup.files import Restored, files_below
-from iot_mqtt.app.backup.grids import alone, is_own, writing
+from iot_mqtt.app.backup.grids import alone, is_own, stopped, writing
 from iot_mqtt.app.backup.work import Told, compare
 from iot_mqtt.app.config import Config
 from iot_mqtt.app.config.folders import grid_dir
@@ -57,16 +57,18 @@ async def migrate(reactor: Any, config: Config, source: Path, told: Migrated) ->
     folder = source / grid_dir(config).name
     if not (folder / "CURRENT").exists():
         raise BackupError(f"there is no grid in {folder}: {source} is no data directory of a sole node")
-    try:
-        async with alone(folder, reactor) as grid, writing(config, reactor) as target:
-            await copy(grid, target, config, folder, told)
-    except InUse as error:
-        raise BackupError(f"{error}; stop the node") from error
-    told.doing = "copying files"
-    restored = Restored(Path(config.node.data_dir))
-    # Where source and target have one data directory, all are there already.
-    for name, content in files_below(source):
-        restored.take(name, content)
+    data_dir = Path(config.node.data_dir)
+    restored = Restored(data_dir)
+    with stopped("iot-mqtt migrate", source, data_dir):
+        try:
+            async with alone(folder, reactor) as grid, writing(config, reactor) as target:
+                await copy(grid, target, config, folder, told)
+        except InUse as error:
+            raise BackupError(f"{error}; stop the node") from error
+        told.doing = "copying files"
+        # Where source and target have one data directory, all are there already.
+        for name, content in files_below(source):
+            restored.take(name, content)
     told.files = restored.written
     return restored
 

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from iot_mqtt import __version__
 from iot_mqtt.app.backup.errors import BackupError
 from iot_mqtt.app.backup.files import Restored, kept_files
-from iot_mqtt.app.backup.grids import is_own, reading, writing
+from iot_mqtt.app.backup.grids import is_own, reading, stopped, writing
 from iot_mqtt.app.config import Config
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.grid.archive import (
@@ -68,9 +68,11 @@ async def restore(reactor: Any, config: Config, file: BinaryIO, secret: Secret |
     archive = ArchiveReader(file, secret)
     if archive.header.grid != config.grid.kind:
         raise BackupError(f"the backup is of a grid of kind {archive.header.grid}; grid.kind is {config.grid.kind}")
-    restored = Restored(Path(config.node.data_dir))
-    async with writing(config, reactor) as grid:
-        await put_back(grid, archive, restored.take)
+    data_dir = Path(config.node.data_dir)
+    restored = Restored(data_dir)
+    with stopped("iot-mqtt backup restore", data_dir):
+        async with writing(config, reactor) as grid:
+            await put_back(grid, archive, restored.take)
     return Report(archive.header, archive.sums.told()), restored
 
 

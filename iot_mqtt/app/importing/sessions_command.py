@@ -12,7 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import LoopingCall
 
 from iot_mqtt.app.backup.errors import BackupError
-from iot_mqtt.app.backup.grids import writing
+from iot_mqtt.app.backup.grids import stopped, writing
 from iot_mqtt.app.backup.running import run
 from iot_mqtt.app.config import Config, ConfigError, read_config
 from iot_mqtt.app.config.cli import config_options, refused
@@ -93,13 +93,14 @@ def _config(path: str | None, sets: tuple[str, ...]) -> Config:
 
 
 async def _write(reactor: Any, config: Config, transfer: Transfer, *, keep: bool) -> None:
-    async with writing(config, reactor) as grid:
-        clock = ReactorClock(reactor)
-        store = GridStore(grid, clock, Counters())
-        log = GridLog(grid, store, clock, log_settings(config.log))
-        await log.open()
-        await transfer.leave_out(store, keep=keep)
-        await _written(transfer, store, log, reactor)
+    with stopped("iot-mqtt import sessions", Path(config.node.data_dir)):
+        async with writing(config, reactor) as grid:
+            clock = ReactorClock(reactor)
+            store = GridStore(grid, clock, Counters())
+            log = GridLog(grid, store, clock, log_settings(config.log))
+            await log.open()
+            await transfer.leave_out(store, keep=keep)
+            await _written(transfer, store, log, reactor)
 
 
 async def _written(transfer: Transfer, store: GridStore, log: GridLog, reactor: Any) -> None:

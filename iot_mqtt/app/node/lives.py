@@ -27,9 +27,11 @@ from iot_mqtt.app.config.private_files import narrow, set_umask
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config, LogConfig
 from iot_mqtt.app.data_format import FormatRefused, prepare
+from iot_mqtt.app.data_lock import holding
 from iot_mqtt.app.logging import configure_logging, reopen_log
 from iot_mqtt.app.node.notifying import Notifier
 from iot_mqtt.app.node.service import Service
+from iot_mqtt.grid.faults import OpenFault
 from iot_mqtt.pipeline.descriptors import raise_limit
 from iot_mqtt.pipeline.reactor import install
 
@@ -146,8 +148,18 @@ def at_ports(config: Config, ports: dict[str, int]) -> Config:
 
 def run(loaded: LoadedConfig, reread: Reread) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. ``reread`` reads the configuration again."""
+    node = loaded.config.node
+    set_umask(loaded.config)
+    try:
+        with holding(Path(node.data_dir), f"node {node.id}"):
+            return _serve(loaded, reread)
+    except OpenFault as error:
+        return _refused(str(error))
+
+
+def _serve(loaded: LoadedConfig, reread: Reread) -> int:
+    """Nobody else is in the data directory."""
     config = loaded.config
-    set_umask(config)
     told = narrow(config)
     try:
         configure_logging(config.log)
