@@ -45,6 +45,18 @@ _PUBLICATION: Json = {
 }
 
 
+_PUBLISHED: Json = {
+    "matched": {
+        "type": "integer",
+        "description": "Sessions of this node that it went to; a shared group counts for one, wherever its member is.",
+    },
+    "elsewhere": {
+        "type": "boolean",
+        "description": "Sessions of other nodes get it, too. How many they are only those nodes know.",
+    },
+}
+
+
 def message_schemas() -> Schemas:
     """For the description of the API."""
     publication = body_of(_PUBLICATION, "topic")
@@ -68,10 +80,17 @@ def message_schemas() -> Schemas:
         "PublishedAll": object_of(
             {
                 "items": items_of(
-                    object_of({"matched": maybe("integer"), "error": maybe("string"), "detail": maybe("string")})
+                    object_of(
+                        {
+                            "matched": maybe("integer"),
+                            "elsewhere": maybe("boolean"),
+                            "error": maybe("string"),
+                            "detail": maybe("string"),
+                        }
+                    )
                 )
             }
         ),
         "Removed": object_of({"removed": {"type": "integer"}, "more": {"type": "boolean"}}),
-        "Published": object_of({"matched": {"type": "integer", "description": "Sessions that it went to."}}),
+        "Published": object_of(_PUBLISHED),
     }

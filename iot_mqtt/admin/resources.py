@@ -23,7 +23,15 @@ from iot_mqtt.admin.schemas import Schemas
 from iot_mqtt.admin.shapes import Json
 from iot_mqtt.admin.subscription_resources import SubscriptionResources, topic_of
 from iot_mqtt.admin.uplink_resources import UplinkResources
-from iot_mqtt.broker.facade import STATES, BacklogInfo, BrokerView, ClientInfo, ClientsWanted, SessionsWanted
+from iot_mqtt.broker.facade import (
+    STATES,
+    BacklogInfo,
+    BrokerView,
+    ClientInfo,
+    ClientsWanted,
+    Published,
+    SessionsWanted,
+)
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.devices.asked import NotHis, answered_at, check_answer
 from iot_mqtt.devices.letters import LettersInfo
@@ -224,7 +232,7 @@ class Resources(Resource):
     async def _publish(self, call: Call) -> Json:
         message = read_message(call.json(), self._now())
         self._require_right(call, message)
-        return {"matched": await self._view.publish(message)}
+        return (await self._view.publish(message))._asdict()
 
     @post(
         "publish/batch",
@@ -248,11 +256,11 @@ class Resources(Resource):
         check_answer(lets, user, answered_at(message))
 
 
-def _outcome(found: int | MqttError) -> Json:
+def _outcome(found: Published | MqttError) -> Json:
     """What became of one of many messages."""
     if isinstance(found, MqttError):
-        return {"matched": None, "error": found.reason.name.lower(), "detail": found.detail}
-    return {"matched": found, "error": None, "detail": None}
+        return {"matched": None, "elsewhere": None, "error": found.reason.name.lower(), "detail": found.detail}
+    return {**found._asdict(), "error": None, "detail": None}
 
 
 def _no_client(call: Call) -> str:

@@ -78,7 +78,10 @@ def retained_delete(node: Node, as_json: bool, topic: str | None, filter_: str |
 @click.option("--user-property", "users", nargs=2, multiple=True, metavar="NAME VALUE", help="May be repeated.")
 @on_node
 def publish(node: Node, as_json: bool, topic: str, payload: str, **asked: Any) -> None:
-    """Publish PAYLOAD to TOPIC as the node; `-` reads the payload from standard input."""
+    """Publish PAYLOAD to TOPIC as the node; `-` reads the payload from standard input.
+
+    What is printed is how many sessions of the node it went to, and whether sessions of other nodes get it, too.
+    """
     data = sys.stdin.buffer.read() if payload == "-" else os.fsencode(payload)
     correlation = asked["correlation_data"]
     properties = {
@@ -100,4 +103,4 @@ def publish(node: Node, as_json: bool, topic: str, payload: str, **asked: Any) -
     if as_json:
         print_json(found)
     else:
-        click.echo(f"matched {found['matched']}")
+        click.echo(f"matched {found['matched']}{' here, and others at other nodes' if found.get('elsewhere') else ''}")

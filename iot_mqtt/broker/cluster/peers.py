@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.fanout import FanOut
@@ -24,7 +24,7 @@ from iot_mqtt.codec import PublishRun
 from iot_mqtt.ports.cluster import Forwarded, Interest, Peers
 from iot_mqtt.ports.counters import Counters, LinkDrop
 from iot_mqtt.ports.grid import WriteBatch
-from iot_mqtt.topics import Routes, parse_shared
+from iot_mqtt.topics import Match, Route, Routes, parse_shared
 from iot_mqtt.values import Subscription
 
 #: No node's number: stands for all that have not said what they want.
@@ -33,6 +33,15 @@ UNHEARD: Final = -1
 MOST_LET_GO: Final = 10_000
 #: A shared group as subscribed, and the member that was picked; None: the plain subscribers.
 Member = tuple[str, str] | None
+
+
+def wanted_elsewhere(match: Match[Session], qos: int) -> bool:
+    """Whether sessions of other nodes get a message that is published here: those that are connected, and from QoS 1 on
+    durable ones. Members of shared groups are picked, and counted, here.
+    """
+    routes: Sequence[Route[Any]] = match.plain
+    wanting = (Peer, Keeper) if qos else (Peer,)
+    return any(isinstance(route.receiver, wanting) for route in routes)
 
 
 class Keeper:

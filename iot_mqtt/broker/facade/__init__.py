@@ -24,7 +24,7 @@ from iot_mqtt.broker.facade.subscriptions import (
     SubscriptionInfo,
     SubscriptionPart,
 )
-from iot_mqtt.broker.facade.view import BrokerView
+from iot_mqtt.broker.facade.view import BrokerView, Published
 
 __all__ = [
     "DEFAULT_RATE",
@@ -45,6 +45,7 @@ __all__ = [
     "GroupShare",
     "MemberInfo",
     "NotPermitted",
+    "Published",
     "RouteInfo",
     "SessionInfo",
     "SessionsWanted",

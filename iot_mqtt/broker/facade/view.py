@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from iot_mqtt.broker.facade.clients import AttemptInfo, ClientInfo, ClientsWanted
 from iot_mqtt.broker.facade.cluster import ClusterPart
@@ -14,6 +14,15 @@ from iot_mqtt.errors import MqttError
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.status import BrokerInfo, UplinkInfo
 from iot_mqtt.values import Message
+
+
+class Published(NamedTuple):
+    """Who gets a message that was published as the node."""
+
+    #: Sessions of this node that it went to; a shared group counts for one, wherever its member is.
+    matched: int
+    #: Sessions of other nodes want it, and it went there, too. How many they are only those nodes know.
+    elsewhere: bool
 
 
 class BrokerView(Protocol):
@@ -88,11 +97,11 @@ class BrokerView(Protocol):
 
     def retained(self, filter: str = "#", after: bytes | None = None, limit: int = 100) -> list[Message]: ...
 
-    async def publish(self, message: Message) -> int:
-        """Publish as the node itself; returns how many sessions matched, once it is committed."""
+    async def publish(self, message: Message) -> Published:
+        """Publish as the node itself; returns once it is committed."""
         ...
 
-    async def publish_all(self, messages: Sequence[Message]) -> list[int | MqttError]:
+    async def publish_all(self, messages: Sequence[Message]) -> list[Published | MqttError]:
         """The same of many, in their order, which are committed together."""
         ...
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from iot_mqtt.broker.cluster.peers import wanted_elsewhere
+from iot_mqtt.broker.facade import Published
 from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.publishing.budget import Pause
 from iot_mqtt.broker.publishing.path import Publishing
@@ -51,15 +53,15 @@ class MessagesView:
         """Topics that something was published to, and nobody had subscribed to; the last ones that are remembered."""
         return self._publishing.routes.unwanted(most)
 
-    async def publish(self, message: Message) -> int:
+    async def publish(self, message: Message) -> Published:
         """Publish as the node and wait until it is as safe as an acknowledged one."""
-        receivers = self._publish(message)
+        published = self._publish(message)
         await self._turn.settled()
-        return receivers
+        return published
 
-    async def publish_all(self, messages: Sequence[Message]) -> list[int | MqttError]:
+    async def publish_all(self, messages: Sequence[Message]) -> list[Published | MqttError]:
         """Each by itself; those that were taken wait for one commit."""
-        found: list[int | MqttError] = []
+        found: list[Published | MqttError] = []
         for message in messages:
             try:
                 found.append(self._publish(message))
@@ -68,7 +70,7 @@ class MessagesView:
         await self._turn.settled()
         return found
 
-    def _publish(self, message: Message) -> int:
+    def _publish(self, message: Message) -> Published:
         validate_topic(message.topic.decode(), max_levels=self._max_levels)
         if is_reserved(message.topic):
             raise Refused(RESERVED, ReasonCode.TOPIC_NAME_INVALID)
@@ -79,7 +81,8 @@ class MessagesView:
         if message.retain and not self._publishing.may_retain(publication):
             self._counters.messages_refused["retained_quota"] += 1
             raise Refused("there are as many retained messages as there may be", ReasonCode.QUOTA_EXCEEDED)
-        return self._publishing.publish(publication).receivers
+        elsewhere = wanted_elsewhere(self._publishing.routes.match(message.topic), message.qos)
+        return Published(self._publishing.publish(publication).receivers, elsewhere)
 
     async def remove_retained(self, topic: bytes) -> bool:
         """Remove one retained message."""

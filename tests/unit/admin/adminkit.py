@@ -28,6 +28,7 @@ from iot_mqtt.broker.facade import (
     GroupInfo,
     GroupShare,
     MemberInfo,
+    Published,
     RouteInfo,
     SessionInfo,
     SessionsWanted,
@@ -516,15 +517,16 @@ class FakeView:
         topics = [topic for topic in sorted(self.kept) if matches(filter, topic.decode())]
         return [self.kept[topic] for topic in topics if after is None or topic > after][:limit]
 
-    async def publish(self, message: Message) -> int:
+    async def publish(self, message: Message) -> Published:
         await self._pass()
         self.done.append(message)
-        return 3
+        return Published(3, elsewhere=message.topic == b"elsewhere")
 
-    async def publish_all(self, messages: Sequence[Message]) -> list[int | MqttError]:
+    async def publish_all(self, messages: Sequence[Message]) -> list[Published | MqttError]:
         await self._pass()
         self.done += messages
-        return [Refused("full", ReasonCode.QUOTA_EXCEEDED) if one.payload == b"full" else 3 for one in messages]
+        refused = Refused("full", ReasonCode.QUOTA_EXCEEDED)
+        return [refused if one.payload == b"full" else Published(3, elsewhere=False) for one in messages]
 
     async def remove_all_retained(self, filter: str, limit: int) -> int:
         topics = [one.topic for one in self.retained(filter, None, limit)]

@@ -220,7 +220,7 @@ def test_removing_a_retained_message(view: FakeView, browser: Browser) -> None:
 def test_publishing_says_how_many_matched(view: FakeView, browser: Browser) -> None:
     """Topic, payload, QoS and retain arrive as they were sent."""
     answer = browser.post("/api/v1/publish", {"topic": "a/\u00fc", "payload": "\u00fc", "qos": 1, "retain": True})
-    assert (answer.status, answer.json) == (200, {"matched": 3})
+    assert (answer.status, answer.json) == (200, {"matched": 3, "elsewhere": False})
     assert view.done == [Message("a/\u00fc".encode(), "\u00fc".encode(), 1, retain=True)]
 
 
@@ -325,7 +325,7 @@ def test_the_answer_waits_for_the_commit(view: FakeView, browser: Browser) -> No
     view.gate.callback(None)
     answer = parse(connection.written)
     assert answer is not None
-    assert answer.json == {"matched": 3}
+    assert answer.json == {"matched": 3, "elsewhere": False}
 
 
 def test_a_caller_that_hangs_up_changes_nothing(

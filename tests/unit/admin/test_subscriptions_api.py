@@ -80,7 +80,7 @@ def test_many_are_published_at_once(view: FakeView, browser: Browser) -> None:
     """What became of each; one that is wrong is named, and nothing is published."""
     messages = [{"topic": "a", "payload": "1"}, {"topic": "a", "payload": "full"}, {"topic": "b", "qos": 1}]
     items = browser.post("/api/v1/publish/batch", {"messages": messages}).json["items"]
-    assert [one["matched"] for one in items] == [3, None, 3]
+    assert [(one["matched"], one["elsewhere"]) for one in items] == [(3, False), (None, None), (3, False)]
     assert items[1]["error"] == "quota_exceeded"
     assert [one.topic for one in view.done if isinstance(one, Message)] == [b"a", b"a", b"b"]
     view.done.clear()

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from iot_mqtt.broker.cluster.peers import Peer, PeerRoutes
+from iot_mqtt.broker.facade import Published
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.ports.cluster import Forwarded, Interest
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.log import LogRun, Reference
-from iot_mqtt.values import NOBODY, Origin
-from tests.unit.broker.harness import Node
+from iot_mqtt.values import NOBODY, Message, Origin
+from tests.unit.broker.harness import Node, run
 from tests.unit.cluster.links.linkskit import publishes
 
 
@@ -130,6 +131,25 @@ def test_what_a_node_that_is_down_keeps_is_wanted_all_the_same() -> None:
     assert receivers(node, b"live") == []
     routes.wants(2, [Interest("kept", live=True, kept=True)])
     assert receivers(node, b"kept") == ["keeper-2", "peer-2"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "qos", "expected"),
+    [
+        (b"kept", 1, True),
+        (b"kept", 0, False),
+        (b"live", 0, True),
+        (b"group", 1, False),
+        (b"nobody", 1, False),
+    ],
+)
+def test_whoever_publishes_as_the_node_is_told_that_others_get_it(topic: bytes, qos: int, expected: bool) -> None:
+    """Who is counted here is not told of again, and the uplink is no session."""
+    node = Node()
+    wants = [Interest("kept", kept=True), Interest("live", live=True), Interest("$share/g/group", members=("x",))]
+    wanted_by(node, 2).wants(2, wants)
+    published = run(node.view.publish(Message(topic, b"", qos)))
+    assert published == Published(int(topic == b"group"), elsewhere=expected)
 
 
 @pytest.mark.parametrize("number", [0, 2, 255])

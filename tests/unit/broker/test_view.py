@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from iot_mqtt.broker.driving import drive
-from iot_mqtt.broker.facade import ClientInfo, ClientsWanted, SessionInfo, SessionsWanted
+from iot_mqtt.broker.facade import ClientInfo, ClientsWanted, Published, SessionInfo, SessionsWanted
 from iot_mqtt.codec import ConnectWill, PacketType, Properties
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.pipeline import OutboxSettings
@@ -182,7 +182,7 @@ def test_publish_as_the_node_waits_for_its_commit() -> None:
     node.turn()
     assert result == []
     node.release()
-    assert result == [2]
+    assert result == [Published(2, elsewhere=False)]
     assert reader.drain() == [b"x"]
     assert node.records(CacheName.RETAINED) == 1
 
@@ -338,7 +338,7 @@ def test_many_are_published_and_removed_at_once() -> None:
     client.subscribe("#")
     messages = [Message(b"m/%d" % number, b"%d" % number, retain=True) for number in range(5)]
     found = outcome(node, node.view.publish_all([*messages, Message(b"$SYS/x", b"")]))
-    assert found[:5] == [1] * 5
+    assert found[:5] == [Published(1, elsewhere=False)] * 5
     assert isinstance(found[5], Refused)
     assert client.payloads() == [b"0", b"1", b"2", b"3", b"4"]
     assert outcome(node, node.view.remove_all_retained("m/+", 3)) == 3

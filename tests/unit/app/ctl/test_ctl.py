@@ -117,6 +117,8 @@ def test_publish_sends_the_payload_byte_by_byte(ctl: Ctl) -> None:
     """From the command line or from standard input."""
     assert ctl.lines("publish", "t", "gr\u00fc\u00df", "--qos", "1", "--retain") == ["matched 3"]
     assert ctl.run("publish", "t", "-", input=b"\xff\x00\n").exit_code == 0
+    assert ctl.lines("publish", "elsewhere", "") == ["matched 3 here, and others at other nodes"]
+    ctl.view.done.pop()
     assert ctl.view.done == [Message(b"t", "gr\u00fc\u00df".encode(), 1, retain=True), Message(b"t", b"\xff\x00\n")]
 
 
