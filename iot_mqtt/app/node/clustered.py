@@ -176,7 +176,7 @@ class Clustered:
         elif not mine:
             self._end("the grid has forgotten this node: all of its servers were gone, and it is not persistent")
         elif mine[0].boot != self._place.boot:
-            self._end(f"another process has started as {self._place.node_id}")
+            self._end(f"another process has started with node.id {self._place.node_id!r} (is the key given twice?)")
 
     def _care(self) -> None:
         caring = ensureDeferred(self._drop_over())
@@ -258,6 +258,7 @@ def make_grid(config: Config, reactor: Any, clock: Clock) -> IgniteGrid:
         gateways=tuple(address_of(one) for one in ignite.gateway),
         addresses=tuple(address_of(one) for one in ignite.addresses),
         token=ignite.token,
+        node_id=config.node.id,
         tls=tls,
     )
 

@@ -214,7 +214,10 @@ class Gateway:
     def _fence(self, detail: str) -> None:
         if self.fenced is not None:
             return
-        self.fenced = detail or "this life of the node was declared dead"
+        self.fenced = (
+            f"{detail or 'this life of the node was declared dead'}: another process has started with node.id "
+            f"{self._settings.node_id!r} (is the key given twice?), or other nodes took this one for dead"
+        )
         self.trouble = self.fenced
         log.log(self._level(logging.ERROR), "this node is fenced: %s", self.fenced)
         self._dialer.stop()

@@ -27,6 +27,8 @@ class IgniteSettings:
     #: Of the thin-client ports: reads.
     addresses: tuple[Address, ...]
     token: str = field(default="", repr=False)
+    #: What this node is called, for whoever has to find another of that name.
+    node_id: str = ""
     #: Of the thin client; None: plain text. What reaches gateways brings its own.
     tls: ClientTls | None = None
     #: For a gateway and a thin-client connection to be there when the grid is opened.

@@ -377,6 +377,7 @@ class FakePump(Pump):
 
 def settings(servers: FakeServers, **others: Any) -> IgniteSettings:
     values = {"gateways": tuple(servers.gateways), "addresses": (Address("thin", 1),), "token": "secret", **others}
+    values.setdefault("node_id", "n7")
     return IgniteSettings(**values)
 
 
