@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from iot_mqtt.cluster.adoption import Adoption
 from iot_mqtt.cluster.bulk_takeover import BulkTakeover
 from iot_mqtt.cluster.channels import Channels
+from iot_mqtt.cluster.clocks import Clocks
 from iot_mqtt.cluster.conversation import Conversation
 from iot_mqtt.cluster.departures import Departures, Evictions
 from iot_mqtt.cluster.fencing import Fences, SharedGrid
@@ -46,6 +47,7 @@ class LifeParts:
     releases: Releases
     ownership: Ownership
     takeover: BulkTakeover
+    clocks: Clocks
 
 
 def compose(
@@ -87,4 +89,5 @@ def compose(
         releases=releases,
         ownership=Ownership(membership, channels, loading, strays, fences, clock, settings, releases.ask),
         takeover=takeover,
+        clocks=Clocks(place.node_id, lambda: links.ahead(membership.members)),
     )

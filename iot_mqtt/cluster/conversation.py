@@ -403,6 +403,7 @@ class Conversation:
             routes_version=theirs.version,
             routes_agree=heartbeat is not None and theirs.agrees(heartbeat.routes_version, heartbeat.routes_digest),
             acts_on=self.ours.acknowledged_by(number),
+            clock_offset=link.ahead,
         )
 
 

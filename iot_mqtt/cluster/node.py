@@ -92,6 +92,8 @@ class ClusterNode:
         self._adoption = parts.adoption
         self._ownership = parts.ownership
         self._takeover = parts.takeover
+        #: Whose clocks are wrong; to be looked at again and again.
+        self.clocks = parts.clocks
         self._status = partial(status_of, place, parts, grid, registry)
 
     # The life.

@@ -39,4 +39,5 @@ def status_of(place: Place, parts: LifeParts, grid: SharedGrid, registry: Regist
         unreadable_channels=parts.channels.unreadable,
         incompatible=links.incompatible,
         strangers=links.strangers,
+        clocks_wrong=parts.clocks.wrong,
     )

@@ -72,6 +72,11 @@ _KNOWN: Final = tuple(
             "see the records and the topic of the dead letters, which has to be there and writable",
         ),
         (
+            r"^the clock of",
+            "clock",
+            "have NTP (chrony, systemd-timesyncd) set the clock of that machine; a node measures it again by itself",
+        ),
+        (
             r"certificate",
             "certificate",
             "put new files in place of the old ones; they are read without a restart",

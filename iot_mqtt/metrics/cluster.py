@@ -26,6 +26,7 @@ _PEER_GAUGES = (
     ("crowded", "crowded", "1 while the node does not keep up, and QoS 0 for it is dropped."),
     ("routes", "routes", "Filters that the node wants."),
     ("routes_agree", "routes_agree", "1 while both nodes have the same filters of it."),
+    ("clock_offset", "clock_offset_seconds", "Seconds that the node's wall clock is ahead of this one's, if known."),
 )
 _PEER_COUNTERS = (
     ("datagrams_sent", "datagrams_sent", "Datagrams sent to the node."),
@@ -124,7 +125,8 @@ def _by_peer(
     for attribute, name, text in table:
         family = kind(f"iot_mqtt_peer_{name}", text, labels=("peer",))
         for peer in peers:
-            family.add_metric((str(peer.number),), float(getattr(peer, attribute)))
+            if (value := getattr(peer, attribute)) is not None:
+                family.add_metric((str(peer.number),), float(value))
         yield family
 
 

@@ -49,6 +49,8 @@ class PeerStatus:
     datagrams_received: int
     items_received: int
     bytes_received: int
+    #: Seconds that its wall clock is ahead of this node's; None: not known.
+    clock_offset: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +87,11 @@ class ClusterStatus:
     unreadable_channels: int
     incompatible: tuple[str, ...]
     strangers: int
+    #: Of those whose clock is wrong: node id → seconds that it is ahead of the others'; negative: behind.
+    clocks_wrong: Mapping[str, float]
+
+
+def clock_words(node_id: str, ahead: float) -> str:
+    """That the clock of a node is wrong."""
+    where = "ahead of" if ahead > 0 else "behind"
+    return f"the clock of {node_id} is {abs(ahead):.1f} s {where} those of the other nodes"

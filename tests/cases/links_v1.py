@@ -1,7 +1,7 @@
 """Link protocol version 1, as bytes. Never changed: a later version proves with it that it still reads this one.
 
-Hex with blanks, and ``'text'`` for characters. GOOD is written and read back; OLDER_READS is what a later sender may
-add, and what version 1 makes of it; BAD is refused.
+Hex with blanks, and ``'text'`` for characters. GOOD is written and read back, and so is what was added to version 1
+since, ADDED; OLDER_READS is what a later sender may add, and what version 1 makes of it; BAD is refused.
 """
 
 from __future__ import annotations
@@ -136,6 +136,19 @@ GOOD: dict[str, tuple[str, Datagram]] = {
     "lost": (LOST + "0000000000000001 0000000000000003", Lost(1, 3)),
 }
 
+_HEARTBEAT_8: str = HEARTBEAT + "0000000000000008 0000000000000100 0000000000000002 000000000000000a ffeeddccbbaa9988"
+#: Fields behind those of GOOD, with flags that say so: releases that do not know them pass over them.
+ADDED: dict[str, tuple[str, Datagram]] = {
+    "heartbeat with a clock": (
+        _HEARTBEAT_8 + "3fe0000000000000 0a 41d954fc40000000 7ff8000000000000",
+        Heartbeat(8, 0x100, 2, 10, 0xFFEEDDCCBBAA9988, 0.5, hears=True, clocks=(1_700_000_000.0, None)),
+    ),
+    "heartbeat with both clocks": (
+        _HEARTBEAT_8 + "3fe0000000000000 0a 41d954fc40000000 c082c00000000000",
+        Heartbeat(8, 0x100, 2, 10, 0xFFEEDDCCBBAA9988, 0.5, hears=True, clocks=(1_700_000_000.0, -600.0)),
+    ),
+}
+
 OLDER_READS: dict[str, tuple[str, Datagram]] = {
     "an item of a kind that came later": (
         f"{DATA} 0000000000000007 0000000000000100 00000002 63 00000003 010203 {ACK}",
@@ -192,6 +205,7 @@ BAD: dict[str, str] = {
     "a request whose body is too long": ONE + "05 00000013  00000001 0006 'detach' 00000004 'dev'",
     "a reply whose body is too long": ONE + "06 0000000b  00000001 00 00000003 'ok'",
     "a heartbeat cut short": HEARTBEAT + "0000000000000008 0000000000000100",
+    "a heartbeat with a clock without a time": _HEARTBEAT_8 + "3fe0000000000000 0a 7ff8000000000000 7ff8000000000000",
     "a heartbeat with 0 as the next number": HEARTBEAT
     + "0000000000000000 0000000000000000 0000000000000001 0000000000000000 0000000000000000 0000000000000000 00",
     "a repair with less spans than it says": REPAIR + "0002 0000000000000001 0000000000000003",

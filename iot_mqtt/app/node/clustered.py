@@ -52,6 +52,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two times that the others are shown how this node is, and that nodes are looked for that are gone.
 SHOW_SECONDS = 5.0
+#: Seconds between two looks at the clocks of the nodes.
+CLOCK_SECONDS = 2.0
 #: Seconds between two looks at the logs of dead nodes.
 CARE_SECONDS = 60.0
 
@@ -137,7 +139,8 @@ class Clustered:
         """Be seen by the other nodes, and look after those that are gone."""
         repeat(SHOW_SECONDS, lambda: self._show(lag.latest, broker.clients.connections.clients))
         repeat(CARE_SECONDS, self._care)
-        assert self._place is not None
+        assert self._place is not None and self._node is not None
+        repeat(CLOCK_SECONDS, self._node.clocks.look)
         failovers = self._failovers = make_failovers(
             self._config, broker, self.grid, self._registry, self._place.number, self._follow, self._cross
         )

@@ -51,6 +51,7 @@ def make_view(
     groups, outflow, upkeep = broker.readers.groups, broker.readers.outflow, broker.readers.upkeep
     path, retention = broker.publishing.path, broker.publishing.retention
     attempts, lifecycle, connections = broker.monitoring.attempts, broker.lifecycle, broker.clients.connections
+    cluster = make_cluster_view(broker, node_id=node_id, version=version)
     backlogs = Backlogs(groups, log, turn.call_soon)
     levels = broker.settings.max_topic_levels
     requests = Requests(broker.settings, broker.clock, broker.counters, log)
@@ -74,11 +75,11 @@ def make_view(
             turn,
         ),
         log=LogView(log, broker.store, budget, upkeep, Verification(log, broker.clock, turn.call_soon), broker.clock),
-        cluster=make_cluster_view(broker, node_id=node_id, version=version),
+        cluster=cluster,
         dropped=DroppedView(broker.counters.recent, attempts),
         refuses=lambda: broker.clients.door.refusing is not None,
         uplink=uplink,
-        alarms=[alarms],
+        alarms=[alarms, lambda: cluster.alarms],
     )
 
 

@@ -75,6 +75,8 @@ class MemberInfo:
     #: Times that something was lost for good, and had to be read from the log.
     gaps: int = 0
     items_missed: int = 0
+    #: Seconds that its wall clock is ahead of that of the node that was asked; None: not known.
+    clock_offset: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from iot_mqtt.broker.connections.draining import Draining
 from iot_mqtt.broker.facade import ClusterInfo, DrainInfo, MemberInfo, ShareInfo
 from iot_mqtt.broker.publishing.budget import Budget, DiskLevel
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.ports.cluster_status import ClusterStatus, PeerStatus
+from iot_mqtt.ports.cluster_status import ClusterStatus, PeerStatus, clock_words
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.fields import made_of
 from iot_mqtt.ports.store import Store
@@ -94,6 +94,11 @@ class ClusterView:
         return self._node is not None and await self._node.remove(node_id)
 
     # The state of things.
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """Of what is degraded, that which does not pass by itself and that nobody else tells."""
+        return () if self._node is None else tuple(_clocks(self._node.status()))
 
     def info(self) -> ClusterInfo:
         """All of it, from memory."""
@@ -181,9 +186,18 @@ def _troubles(facts: ClusterStatus) -> Iterator[str]:
         )
     for member in facts.incompatible:
         yield f"{member} speaks no version of the links that this node speaks: nothing is forwarded between the two"
+    yield from _clocks(facts)
     listed = {peer.number for peer in facts.peers}
     for number in sorted(number for number in facts.dead if number not in listed):
         yield _unclean(f"node {number}")
+
+
+def _clocks(facts: ClusterStatus) -> Iterator[str]:
+    for name, ahead in sorted(facts.clocks_wrong.items()):
+        yield (
+            f"{clock_words(name, ahead)}: messages, commands, bans and delayed wills end too early or too late, "
+            "there or elsewhere, and messages may be out of order"
+        )
 
 
 def _unclean(name: str) -> str:

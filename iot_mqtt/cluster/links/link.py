@@ -14,6 +14,7 @@ either side can tell what it missed from the very beginning:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -22,6 +23,7 @@ from iot_mqtt.cluster.links import proto_v1
 from iot_mqtt.cluster.links.arrivals import Arrivals
 from iot_mqtt.cluster.links.events import CaughtUp, Down, Event, Gap, Items, Started, StoodStill, Up
 from iot_mqtt.cluster.links.figures import LinkFigures
+from iot_mqtt.cluster.links.peer_clock import PeerClock
 from iot_mqtt.cluster.links.ring import Ring
 from iot_mqtt.cluster.links.settings import LinkSettings
 from iot_mqtt.cluster.links.values import Head, Heartbeat, Item, Lost, Repair
@@ -57,12 +59,14 @@ class Link:
         "settings",
         "figures",
         "condition",
+        "clock",
         "member",
         "up",
         "heard_at",
         "heartbeat",
         "ring",
         "_arrivals",
+        "_wall",
         "takes_more",
         "_hears_us",
         "_announced",
@@ -76,7 +80,15 @@ class Link:
         "_events",
     )
 
-    def __init__(self, number: int, boot: int, peer: int, condition: Condition, settings: LinkSettings) -> None:
+    def __init__(
+        self,
+        number: int,
+        boot: int,
+        peer: int,
+        condition: Condition,
+        settings: LinkSettings,
+        wall: Callable[[], float],
+    ) -> None:
         self.number = number
         self.boot = boot
         self.peer = peer
@@ -85,6 +97,7 @@ class Link:
         self.settings = settings
         self.figures = LinkFigures()
         self.condition = condition
+        self._wall = wall
         #: Whether it is on the list of members. If not, nothing is sent to it and nothing taken from it.
         self.member = False
         self.up = False
@@ -104,6 +117,7 @@ class Link:
         #: The end that the datagrams so far have told.
         self._announced = 0
         self.heartbeat = None
+        self.clock = PeerClock()
         self._hears_us = False
         #: The peer has said that it reads publications of several runs.
         self.takes_more = False
@@ -116,6 +130,11 @@ class Link:
     def expected(self) -> int:
         """The number of the item that comes next."""
         return self._arrivals.expected
+
+    @property
+    def ahead(self) -> float | None:
+        """Seconds that the peer's wall clock is ahead of ours; None: not known, or the peer is not heard."""
+        return self.clock.ahead if self.up else None
 
     @property
     def hears_us(self) -> bool:
@@ -195,6 +214,7 @@ class Link:
             condition.draining,
             self.up,
             takes_more=True,
+            clocks=(self._wall(), self.clock.seen),
         )
         self._out.append(proto_v1.write(self._head(), heartbeat))
 
@@ -319,6 +339,8 @@ class Link:
             self.ring.confirmed(heartbeat.received)
         self._hears_us = heartbeat.hears
         self.takes_more = heartbeat.takes_more
+        if heartbeat.clocks is not None:
+            self.clock.heard(*heartbeat.clocks, self._wall(), now)
         arrivals = self._arrivals
         if heartbeat.next == arrivals.expected:
             self.heartbeat = heartbeat

@@ -174,7 +174,7 @@ class Links:
         for number, member in there.items():
             known = self._peers.get(number)
             if known is None:
-                link = Link(self.number, self.boot, number, self.condition, self.settings)
+                link = Link(self.number, self.boot, number, self.condition, self.settings, self._clock.wall)
                 known = self._peers[number] = _Peer(link, self.boot * _LIFE_TO_LIFE % _REQUEST_IDS)
             known.link.meet(member.boot, now)
             self._take(known)
@@ -200,6 +200,11 @@ class Links:
         """When it was last heard, by the monotonic clock; None: never."""
         found = self._peers.get(peer)
         return None if found is None else found.link.heard_at
+
+    def ahead(self, members: Mapping[int, Member]) -> dict[str, float]:
+        """By node id: seconds that the wall clocks of these are ahead of ours, as far as that is known."""
+        found = {members[number].node_id: peer.link.ahead for number, peer in self._peers.items() if number in members}
+        return {name: ahead for name, ahead in found.items() if ahead is not None}
 
     def takes_more(self, peer: int) -> bool:
         """Whether it has said that it reads publications of several runs."""

@@ -3,8 +3,8 @@
     datagram     version = 1 (1) │ kind (1) │ sender (1) │ receiver (1) │ sender's boot (8) │ receiver's boot (8) │ body
     1 DATA       first (8) │ end (8) │ items (4) │ item …
     2 HEARTBEAT  next (8) │ end (8) │ received (8) │ routes version (8) │ routes digest (8) │ load (8, float)
-                 │ flags (1)
-                 flags: 0x01 draining, 0x02 hears the receiver, 0x04 reads publications of several runs
+                 │ flags (1) │ clock (8, float) │ seen of the receiver's (8, float, NaN: nothing) (both with flag 0x08)
+                 flags: 0x01 draining, 0x02 hears the receiver, 0x04 reads publications of several runs, 0x08 clocks
     3 REPAIR     spans (2) │ (first (8) │ last (8)) …
     4 LOST       first (8) │ last (8)
 
@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from math import isnan, nan
 from struct import Struct, error
 from typing import Final
 
@@ -71,6 +72,7 @@ _HEAD: Final = Struct(">BBBBQQ")
 HEAD_SIZE: Final = _HEAD.size
 _DATA: Final = Struct(">QQI")
 _HEARTBEAT: Final = Struct(">QQQQQdB")
+_CLOCKS: Final = Struct(">dd")
 _COUNT: Final = Struct(">H")
 _SPAN: Final = Struct(">QQ")
 
@@ -93,7 +95,7 @@ _FIVE, _PLAIN, _LOGGED, _READING, _USER, _CODEC, _TRACED = 0x01, 0x02, 0x04, 0x0
 _FULL, _MORE = 0x01, 0x02
 _REMOVED, _OWNED = 0x02, 0x04
 _REFUSED = 0x01
-_DRAINING, _HEARS, _TAKES_MORE = 0x01, 0x02, 0x04
+_DRAINING, _HEARS, _TAKES_MORE, _CLOCKS_TOLD = 0x01, 0x02, 0x04, 0x08
 
 # -- items out -----------------------------------------------------------------------------------------
 
@@ -205,7 +207,12 @@ def write(head: Head, datagram: Datagram) -> bytes:
         case Heartbeat():
             flags = (_DRAINING if datagram.draining else 0) | (_HEARS if datagram.hears else 0)
             flags |= _TAKES_MORE if datagram.takes_more else 0
-            return _head(HEARTBEAT, head) + _HEARTBEAT.pack(
+            clocks = b""
+            if datagram.clocks is not None:
+                clock, seen = datagram.clocks
+                flags |= _CLOCKS_TOLD
+                clocks = _CLOCKS.pack(clock, nan if seen is None else seen)
+            fields = _HEARTBEAT.pack(
                 datagram.next,
                 datagram.end,
                 datagram.received,
@@ -214,6 +221,7 @@ def write(head: Head, datagram: Datagram) -> bytes:
                 datagram.load,
                 flags,
             )
+            return _head(HEARTBEAT, head) + fields + clocks
         case Repair(spans):
             packed = [_SPAN.pack(first, last) for first, last in spans]
             return b"".join((_head(REPAIR, head), _COUNT.pack(len(packed)), *packed))
@@ -283,18 +291,18 @@ def read_data(payload: bytes) -> Data:
 
 
 def read_heartbeat(payload: bytes) -> Heartbeat:
+    clocks = None
     try:
-        *numbers, load, flags = _HEARTBEAT.unpack_from(payload, HEAD_SIZE)
+        next, end, received, version, digest, load, flags = _HEARTBEAT.unpack_from(payload, HEAD_SIZE)
+        if flags & _CLOCKS_TOLD:
+            clock, seen = _CLOCKS.unpack_from(payload, HEAD_SIZE + _HEARTBEAT.size)
+            clocks = clock, None if isnan(seen) else seen
     except error:
         raise Malformed("HEARTBEAT cut short")
-    next, end, received, version, digest = numbers
-    if not 0 < next < _NUMBERS:
-        raise Malformed(f"HEARTBEAT with {next} as the next number")
-    return Heartbeat(next, end, received, version, digest, load, *_flags(flags))
-
-
-def _flags(flags: int) -> tuple[bool, ...]:
-    return tuple(flags & one != 0 for one in (_DRAINING, _HEARS, _TAKES_MORE))
+    if not 0 < next < _NUMBERS or (clocks is not None and isnan(clocks[0])):
+        raise Malformed(f"HEARTBEAT with {next} as the next number, or a clock without a time")
+    draining, hears, takes_more = (flags & one != 0 for one in (_DRAINING, _HEARS, _TAKES_MORE))
+    return Heartbeat(next, end, received, version, digest, load, draining, hears, takes_more, clocks)
 
 
 def read_repair(payload: bytes) -> Repair:

@@ -159,6 +159,8 @@ class Heartbeat:
     hears: bool = False
     #: It reads publications of several runs.
     takes_more: bool = False
+    #: Its wall clock when it was sent, and what it has seen of the other's, if anything: see ``peer_clock``.
+    clocks: tuple[float, float | None] | None = None
 
 
 #: First and last number of items.

@@ -31,6 +31,7 @@ _GROUPS: Final = "iot_mqtt/broker/shared_groups/groups.py"
 _VERSIONS: Final = "iot_mqtt/broker/cluster/retained_versions.py"
 _RETENTION: Final = "iot_mqtt/broker/publishing/retention.py"
 _RETAINED: Final = "tests/unit/broker/test_retained_versions.py"
+_CLOCKS: Final = "tests/unit/cluster/test_clocks.py"
 _LINKS: Final = ("tests/unit/cluster/links/test_link.py", "tests/unit/cluster/links/test_links.py")
 
 CLUSTER: Final = (
@@ -562,5 +563,29 @@ CLUSTER: Final = (
         "        self.stream_broken(peer)\n        self._links.ended(peer, which)\n",
         (_NEW_LIVES,),
         "what an earlier life recorded last is read when the link with the later one is there, and no sooner",
+    ),
+    Mutation(
+        "cluster.clock-by-its-slowest-heartbeat",
+        "iot_mqtt/cluster/links/peer_clock.py",
+        "self._best = max(self._best, clock - wall)",
+        "self._best = clock - wall",
+        (_CLOCKS,),
+        "what waited on its way makes a clock look older than it is",
+    ),
+    Mutation(
+        "cluster.way-not-halved",
+        "iot_mqtt/cluster/links/peer_clock.py",
+        "(seen - self._theirs) / 2",
+        "seen",
+        (_CLOCKS,),
+        "a slow link makes every clock behind it look wrong",
+    ),
+    Mutation(
+        "cluster.wrong-by-one-of-the-others",
+        "iot_mqtt/cluster/clocks.py",
+        "min(max(clock, median_low(others)), median_high(others))",
+        "max(others)",
+        (_CLOCKS,),
+        "one clock that is ahead makes all others look wrong",
     ),
 )

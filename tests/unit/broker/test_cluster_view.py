@@ -142,6 +142,13 @@ PEER_2 = "n2 (number 2)"
             replace(WELL, peers=(Peer(unconfirmed=5_000_000, acts_on=7),)),
             [f"{PEER_2} has not confirmed 5000000 bytes"],
         ),
+        (
+            replace(WELL, clocks_wrong={"n1": -600.04, "n2": 3.0}),
+            [
+                "the clock of n1 is 600.0 s behind those of the other nodes: ",
+                "the clock of n2 is 3.0 s ahead of those of the other nodes: ",
+            ],
+        ),
         (replace(WELL, peers=()), ["no other node is there"]),
         (replace(WELL, peers=(Peer(member=False),)), ["no other node is there"]),
     ],
@@ -153,6 +160,16 @@ def test_what_is_degraded_is_said_in_words(facts: Cluster, expected: list[str]) 
     degraded = node.view.cluster.info().degraded
     assert len(degraded) == len(expected), degraded
     assert all(text.startswith(start) for text, start in zip(degraded, expected, strict=True)), degraded
+
+
+def test_a_clock_that_is_wrong_is_an_alarm() -> None:
+    """Whatever else is degraded is none: it is told by others, or passes."""
+    node, together = clustered()
+    together.facts = replace(WELL, registry="suspended", clocks_wrong={"n2": 600.0})
+    (alarm,) = node.view.info().alarms
+    assert alarm.startswith("the clock of n2 is 600.0 s ahead of")
+    together.facts = WELL
+    assert node.view.info().alarms == ()
 
 
 def test_trouble_of_the_grid_is_told() -> None:

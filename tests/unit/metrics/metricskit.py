@@ -92,6 +92,7 @@ class Peer(PeerStatus):
     repairs_served: int = 3011
     gaps: int = 3012
     items_missed: int = 3013
+    clock_offset: float | None = 0.0
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ class Cluster(ClusterStatus):
     unreadable_channels: int = 4013
     incompatible: tuple[str, ...] = ()
     strangers: int = 4014
+    clocks_wrong: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,13 @@ def test_peers_are_told_apart_by_number() -> None:
     assert samples["iot_mqtt_peer_lag_bytes", (("peer", "3"),)] == 9
 
 
+def test_a_clock_that_is_not_known_has_no_row() -> None:
+    """0 would say that it agrees."""
+    samples = shown(Cluster(peers=(Peer(clock_offset=-600.5), Peer(number=3, clock_offset=None))))
+    found = {labels: value for (name, labels), value in samples.items() if name == "iot_mqtt_peer_clock_offset_seconds"}
+    assert found == {(("peer", "2"),): -600.5}
+
+
 def test_members_are_those_on_the_list() -> None:
     """This node included, those that left not."""
     samples = shown(Cluster(peers=(Peer(), Peer(number=3, member=False)), dead={3: 8}))

@@ -12,6 +12,7 @@ from iot_mqtt.cluster.links import LinkSettings, proto_v1
 from iot_mqtt.cluster.links.events import CaughtUp, Down, Event, Gap, Items, Started, StoodStill, Up
 from iot_mqtt.cluster.links.link import Condition, Link
 from iot_mqtt.cluster.links.values import Data, Datagram, Head, Heartbeat, Lost, Repair
+from iot_mqtt.pipeline.clock import ManualClock
 from tests.unit.cluster.links.linkskit import numbered
 
 SETTINGS = LinkSettings()
@@ -22,7 +23,7 @@ class Side:
 
     def __init__(self, number: int, boot: int, peer: int, settings: LinkSettings) -> None:
         self.condition = Condition()
-        self.link = Link(number, boot, peer, self.condition, settings)
+        self.link = Link(number, boot, peer, self.condition, settings, ManualClock().wall)
         self.out: list[bytes] = []
         self.events: list[Event] = []
 

@@ -20,6 +20,7 @@ from iot_mqtt.cluster.links import (
     proto_v1,
 )
 from iot_mqtt.cluster.links.values import Head, Heartbeat
+from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.cluster import Forwarded
 from iot_mqtt.ports.log import Reference
 from tests.simulation.messaging import Weather
@@ -102,7 +103,7 @@ def test_many_runs_are_divided() -> None:
 
 def test_who_does_not_say_that_it_reads_several_runs_does_not_get_them() -> None:
     """A node of an earlier release, in the middle of an update."""
-    link = Link(1, 1, 2, Condition(), SETTINGS)
+    link = Link(1, 1, 2, Condition(), SETTINGS, ManualClock().wall)
     link.meet(1, 0.0)
     head = Head(2, 1, 1, 1)
     for takes_more in (False, True):

@@ -33,7 +33,7 @@ from iot_mqtt.errors import Malformed
 from iot_mqtt.ports.cluster import Forwarded
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.values import UNKNOWN_CODEC, CodecId, Origin
-from tests.cases.links_v1 import BAD, GOOD, HEAD, OLDER_READS, raw
+from tests.cases.links_v1 import ADDED, BAD, GOOD, HEAD, OLDER_READS, raw
 from tests.unit.cluster.links.linkskit import publishes
 
 #: Of the samples, as they were when the first node spoke version 1.
@@ -86,7 +86,11 @@ ITEM: st.SearchStrategy[Item] = st.one_of(
 SPAN = st.tuples(NUMBER, NUMBER).map(lambda pair: (min(pair), max(pair)))
 DATAGRAM: st.SearchStrategy[Datagram] = st.one_of(
     st.builds(Data, NUMBER, U64, st.lists(ITEM, min_size=1, max_size=6).map(tuple)),
-    st.builds(Heartbeat, NUMBER, U64, U64, U64, U64, st.floats(0, 1), st.booleans(), st.booleans(), st.booleans()),
+    st.builds(
+        Heartbeat,
+        *(NUMBER, U64, U64, U64, U64, st.floats(0, 1), st.booleans(), st.booleans(), st.booleans()),
+        st.none() | st.tuples(TIME, st.none() | TIME),
+    ),
     st.builds(Repair, st.lists(SPAN, max_size=5).map(tuple)),
     SPAN.map(lambda span: Lost(*span)),
 )
@@ -99,15 +103,15 @@ def test_whoever_changes_a_datagram_makes_a_version_beside_this_one() -> None:
     assert sha256(repr(samples).encode()).hexdigest() == FROZEN, "version 1 was something else: make it another version"
 
 
-@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("name", [*GOOD, *ADDED])
 def test_samples_are_written_as_they_were_recorded(name: str) -> None:
-    wire, datagram = GOOD[name]
+    wire, datagram = (GOOD | ADDED)[name]
     assert proto_v1.write(HEAD, datagram).hex(" ") == raw(wire).hex(" ")
 
 
-@pytest.mark.parametrize("name", [*GOOD, *OLDER_READS])
+@pytest.mark.parametrize("name", [*GOOD, *ADDED, *OLDER_READS])
 def test_samples_are_read(name: str) -> None:
-    wire, datagram = (GOOD | OLDER_READS)[name]
+    wire, datagram = (GOOD | ADDED | OLDER_READS)[name]
     assert proto_v1.read(raw(wire)) == (HEAD, datagram)
 
 
@@ -126,9 +130,9 @@ def test_a_wire_that_stops_inside_a_packet_leaves_nothing_behind() -> None:
     assert proto_v1.read(raw(wire)) == (HEAD, datagram)
 
 
-@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("name", [*GOOD, *ADDED])
 def test_every_beginning_of_a_sample_is_refused(name: str) -> None:
-    wire = raw(GOOD[name][0])
+    wire = raw((GOOD | ADDED)[name][0])
     for size in range(len(wire)):
         with pytest.raises(Malformed):
             proto_v1.read(wire[:size])
