@@ -103,13 +103,18 @@ class GatewayCommands:
     def _get(self, command_id: str) -> Tracked | None:
         return self._book.get(self._gateway, command_id)
 
+    def _to(self, target: str, command_id: str) -> Tracked | None:
+        """A message carries the id; it may be that of a command to another target."""
+        tracked = self._get(command_id)
+        return None if tracked is None or tracked.record.target != target else tracked
+
     def begin(self, command_id: str, device: str, done: Callable[[Verdict], None]) -> None:
         """Commit ``sent``, then ``done(Verdict(send=True))``; or at once why it is not to be sent.
 
         ``Verdict(send=False)``: confirm the message that brought it, and forget it.
         """
-        tracked = self._get(command_id)
-        if tracked is None or tracked.record.target != f"{self._gateway}/{device}":
+        tracked = self._to(f"{self._gateway}/{device}", command_id)
+        if tracked is None:
             done(Verdict(send=False, why="unknown"))
             return
         record = tracked.record
@@ -142,6 +147,12 @@ class GatewayCommands:
     def failed(self, command_id: str, reason: str) -> None:
         """The gateway cannot be told such a thing: nothing was written."""
         tracked = self._get(command_id)
+        if tracked is not None:
+            self._book.fail(tracked, reason)
+
+    def refused(self, command_id: str, target: str, reason: str) -> None:
+        """The gateway has no such target; nothing of it was begun."""
+        tracked = self._to(target, command_id)
         if tracked is not None:
             self._book.fail(tracked, reason)
 

@@ -25,6 +25,8 @@ from iot_mqtt.sdk import Answer, Command
 #: Numbers of commands are four bytes for a codec.
 _NUMBERS = 0xFFFF_FFFF
 COMMAND_ID = "command-id"
+_DOWN = b"down/"
+_NO_DEVICE = "a gateway has no such device: the target is to be GATEWAY/DEVICE, without a further level"
 
 
 @dataclass(slots=True)
@@ -50,7 +52,7 @@ class Downlink:
         runner: Runner,
         acknowledge: Callable[[list[int]], None],
     ) -> None:
-        self._prefix = f"down/{gateway}/".encode()
+        self._own = f"{gateway}/"
         self._states = states
         self._now = now
         self._runner = runner
@@ -60,13 +62,15 @@ class Downlink:
         self._over = False
 
     def command(self, packet: Publish) -> bool:
-        """A command came; False if it names no device."""
-        device = packet.topic.removeprefix(self._prefix).decode("utf-8", "replace")
-        if not packet.topic.startswith(self._prefix) or not device or "/" in device:
+        """A command came; False if it names no device, and therefore has failed."""
+        target = packet.topic.removeprefix(_DOWN).decode("utf-8", "replace")
+        device = target.removeprefix(self._own)
+        command_id = _id_of(packet)
+        if not device or "/" in device or device == target:
+            if command_id is not None:
+                self._states.refused(command_id, target, _NO_DEVICE)
             return False
-        command_id = next((value for key, value in packet.properties.user_properties if key == COMMAND_ID), None)
-        if command_id is None or not packet.qos or packet.retain:
-            # A message like others; with an id, if it has one, that says nothing.
+        if command_id is None:
             self._encode(packet, device, None)
         else:
             self._states.begin(command_id, device, partial(self._begun, packet, device, command_id))
@@ -136,6 +140,13 @@ class Downlink:
         self._acknowledge = _to_nobody
         pending, self._pending = self._pending, {}
         self._states.link_lost([one.command_id for one in pending.values() if one.command_id is not None])
+
+
+def _id_of(packet: Publish) -> str | None:
+    """None: it is a message like others; with an id, if it has one, that says nothing."""
+    if not packet.qos or packet.retain:
+        return None
+    return next((value for key, value in packet.properties.user_properties if key == COMMAND_ID), None)
 
 
 def _to_nobody(_ids: list[int]) -> None:

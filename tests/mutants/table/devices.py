@@ -252,4 +252,12 @@ DEVICES: Final = (
         ("tests/unit/devices/test_elsewhere.py",),
         "all nodes tell what the one that ended a command is about to tell",
     ),
+    Mutation(
+        "devices.refused-for-another",
+        _STATES,
+        "return None if tracked is None or tracked.record.target != target else tracked",
+        "return tracked",
+        _TESTS,
+        "a command fails because a message to another target carries its id",
+    ),
 )

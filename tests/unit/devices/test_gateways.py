@@ -123,6 +123,22 @@ def test_what_cannot_be_encoded_has_failed() -> None:
     assert (node.record("c1").state, node.record("c1").detail) == ("failed", "no such register")
 
 
+@pytest.mark.parametrize("target", ["gw/a/b", "gw/", "gw"])
+def test_a_command_to_what_a_gateway_cannot_have_has_failed(target: str) -> None:
+    """With the reason; a message to another target that carries its id says nothing of it."""
+    node = DeviceNode()
+    gateway(node)
+    order(node.connect("s"), target)
+    commands = node.accompanied.states.of("gw")
+    for other in ("gw/a", "gw/a/b/c", "other/a/b"):
+        commands.refused("c1", other, "no")
+    node.accompanied.states.of("other").refused("c1", target, "no")
+    assert node.state("c1") == "queued"
+    commands.refused("c1", target, "there is no such device")
+    node.turn()
+    assert (node.record("c1").state, node.record("c1").detail) == ("failed", "there is no such device")
+
+
 def test_a_link_asks_for_its_own_commands_only() -> None:
     """A message may carry the id of another gateway's or device's command, if it is none itself."""
     node = DeviceNode()

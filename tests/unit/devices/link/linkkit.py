@@ -14,6 +14,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.devices.link import Captures, DeviceStage, LinkServices, LinkSettings
@@ -176,6 +177,9 @@ class Notes:
     def failed(self, command_id: str, reason: str) -> None:
         self.log.append(("failed", command_id, reason))
 
+    def refused(self, command_id: str, target: str, reason: str) -> None:
+        self.log.append(("refused", command_id, target, reason))
+
     def link_lost(self, command_ids: Iterable[str]) -> None:
         if ids := list(command_ids):
             self.log.append(("lost", *ids))
@@ -257,3 +261,9 @@ class Gateway:
         """The cable is pulled."""
         self.wire.peer_closes()
         self.world.node.turn()
+
+
+def command(world: World, body: bytes, device: str = "press", **properties: Any) -> None:
+    """Somebody sends it to a device of ``line-1``."""
+    sender = world.node.connect("sender")
+    sender.publish(f"down/line-1/{device}", body, qos=1, **properties)

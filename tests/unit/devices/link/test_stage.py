@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,6 @@ from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.devices.link import DeviceStage
 from iot_mqtt.devices.link.client import GatewayClient
 from iot_mqtt.devices.link.intake import Intake
-from iot_mqtt.devices.link.services import Verdict
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.plugins.inline import InlineRunner
 from iot_mqtt.plugins.running import Opened
@@ -276,114 +274,6 @@ def test_a_gateway_that_is_not_let_in_is_refused_in_its_own_words() -> None:
     assert gateway.heard() == ["refused server_unavailable"] and gateway.closed
     assert world.counters.refused == {"server_unavailable": 1}
     assert world.notes.log == [], "somebody heard of it"
-
-
-def command(world: World, body: bytes, device: str = "press", **properties: Any) -> None:
-    sender = world.node.connect("sender")
-    sender.publish(f"down/line-1/{device}", body, qos=1, **properties)
-
-
-def test_a_command_is_begun_encoded_written_and_answered() -> None:
-    """And the broker forgets it when it has left."""
-    world = World()
-    gateway = world.gateway()
-    command(world, b'{"speed":3}', user_properties=(("command-id", "c1"),))
-    assert gateway.heard() == ['do 1 press {"speed":3}']
-    assert not len(world.node.session("line-1").outbound)
-    gateway.say("answer 1 ok")
-    gateway.say("answer 1 ok", "answer 9 ok")
-    assert [one for one in world.notes.log if one[0] in ("begin", "answered")] == [
-        ("begin", "c1"),
-        ("answered", "c1", True, ""),
-    ]
-
-
-def test_a_command_that_is_not_to_be_sent_is_not() -> None:
-    """It may have been sent before, or be expired."""
-    world = World()
-    gateway = world.gateway()
-    world.notes.verdict = Verdict(send=False, why="expired")
-    command(world, b"{}", user_properties=(("command-id", "c1"),))
-    assert gateway.heard() == [] and not len(world.node.session("line-1").outbound)
-
-
-def test_a_command_that_cannot_be_said_has_failed() -> None:
-    """With the codec's reason."""
-    world = World()
-    gateway = world.gateway()
-    command(world, b'{"impossible":1}', user_properties=(("command-id", "c1"),))
-    assert gateway.heard() == [] and ("failed", "c1", "no such register") in world.notes.log
-    assert not len(world.node.session("line-1").outbound)
-
-
-def test_a_command_that_may_be_sent_again_is_kept_until_it_is_answered() -> None:
-    """The next connection gets it."""
-    world = World()
-    world.notes.retry.add("c1")
-    gateway = world.gateway()
-    command(world, b"{}", user_properties=(("command-id", "c1"),))
-    assert gateway.heard() == ["do 1 press {}"]
-    gateway.hang_up()
-    assert ("lost", "c1") in world.notes.log
-    again = world.open()
-    again.say("login line-1")
-    assert again.heard() == ["welcome", "do 1 press {}"]
-    again.say("answer 1 broken")
-    assert ("answered", "c1", False, "broken") in world.notes.log
-    assert not len(world.node.session("line-1").outbound)
-
-
-def test_a_command_that_may_not_be_sent_again_is_not() -> None:
-    """The lost connection is told of, and the broker has forgotten it."""
-    world = World()
-    gateway = world.gateway()
-    command(world, b"{}", user_properties=(("command-id", "c1"),))
-    assert gateway.heard() == ["do 1 press {}"]
-    gateway.hang_up()
-    assert ("lost", "c1") in world.notes.log
-    assert world.gateway().heard() == []
-
-
-def test_commands_wait_while_the_gateway_is_away() -> None:
-    """Its session is kept."""
-    world = World()
-    world.gateway().hang_up()
-    command(world, b'{"a":1}', user_properties=(("command-id", "c1"),))
-    again = world.open()
-    again.say("login line-1")
-    assert again.heard() == ["welcome", 'do 1 press {"a":1}']
-
-
-def test_a_command_without_a_record_is_delivered_all_the_same() -> None:
-    """Somebody publishes to the topic by hand."""
-    world = World()
-    gateway = world.gateway()
-    command(world, b"raw")
-    assert gateway.heard() == ["do 1 press raw"] and not len(world.node.session("line-1").outbound)
-
-
-@pytest.mark.parametrize("how", [{"qos": 0}, {"qos": 1, "retain": True}], ids=["QoS 0", "retained"])
-def test_what_is_no_command_begins_none(how: dict[str, Any]) -> None:
-    """Whatever id it carries: it would be that of somebody else's."""
-    world = World()
-    gateway = world.open()
-    if not how["qos"]:
-        gateway.say("login line-1")
-    world.node.connect("sender").publish("down/line-1/press", b"raw", user_properties=(("command-id", "c1"),), **how)
-    if how["qos"]:
-        gateway.say("login line-1")
-    assert gateway.heard() == ["welcome", "do 1 press raw"]
-    assert not [one for one in world.notes.log if one[0] == "begin"]
-
-
-@pytest.mark.parametrize("device", ["press/deeper", ""])
-def test_a_command_to_no_device_is_dropped_and_counted(device: str) -> None:
-    """It must not stay in the session for ever."""
-    world = World()
-    gateway = world.gateway()
-    command(world, b"{}", device)
-    assert gateway.heard() == [] and world.counters.commands_refused == {"no_device": 1}
-    assert not len(world.node.session("line-1").outbound)
 
 
 def test_no_more_is_read_than_the_broker_acknowledges() -> None:
