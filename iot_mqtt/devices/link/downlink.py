@@ -59,10 +59,16 @@ class Downlink:
         self._acknowledge = acknowledge
         self._pending: dict[int, _Pending] = {}
         self._number = 0
-        self._over = False
+        self._held = self._over = False
+
+    def hold(self) -> None:
+        """Nothing can be encoded any more: what comes from now on stays with the broker, for the next connection."""
+        self._held = True
 
     def command(self, packet: Publish) -> bool:
         """A command came; False if it names no device, and therefore has failed."""
+        if self._held:
+            return True
         target = packet.topic.removeprefix(_DOWN).decode("utf-8", "replace")
         device = target.removeprefix(self._own)
         command_id = _id_of(packet)

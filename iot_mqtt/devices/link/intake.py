@@ -7,16 +7,32 @@
     from then on        Readings, WhenSafe ─▶ posting, any other behind what was posted ─▶ handled
 
 An event that cannot be dealt with yet is kept with all behind it, and meanwhile nothing is read from the gateway.
+The end that a bad frame or a fault of the codec makes is an event, too: what came before it counts.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from iot_mqtt.devices.link.posting import Posting
 from iot_mqtt.devices.link.wire import Wire
-from iot_mqtt.sdk import Event, Readings, WhenSafe
+from iot_mqtt.sdk import Close, Event, Readings, WhenSafe
+
+
+class Ended(Event):
+    """Nothing of what comes behind this can be understood."""
+
+    __slots__ = ("reason", "detail")
+
+    def __init__(self, reason: str, detail: str) -> None:
+        self.reason = reason
+        self.detail = detail
+
+
+#: Behind these nothing comes: what was said before them is whole.
+_LAST: Final = (Close, Ended)
 
 
 class Intake:
@@ -131,7 +147,11 @@ class Intake:
                 if kind is WhenSafe:
                     posting.when_safe(event.token)  # type: ignore[attr-defined]
                     continue
-                posting.flush()
+                if kind in _LAST:
+                    posting.end_of_frames()
+                    self._post(posting, published)
+                else:
+                    posting.flush()
             elif self._held:
                 self._keep(events, position)
                 break

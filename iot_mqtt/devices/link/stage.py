@@ -24,7 +24,7 @@ from functools import partial
 
 from iot_mqtt.devices.link.client import GatewayClient
 from iot_mqtt.devices.link.counters import Skipped
-from iot_mqtt.devices.link.intake import Intake
+from iot_mqtt.devices.link.intake import Ended, Intake
 from iot_mqtt.devices.link.messages import is_name
 from iot_mqtt.devices.link.observed_link import ObservedLink
 from iot_mqtt.devices.link.posting import Posting
@@ -187,11 +187,17 @@ class DeviceStage(Stage):
 
     def bad_frame(self, reason: str, detail: str) -> None:
         self._counters.refused[reason] += 1
-        self.give_up("bad_frame", f"{reason}: {detail}" if detail else reason)
+        self._end_behind(_bad_frame(reason, detail))
 
     def codec_failed(self, reason: str) -> None:
         self._counters.faults[reason] += 1
-        self.give_up("codec_failed", reason)
+        self._end_behind(Ended("codec_failed", reason))
+
+    def _end_behind(self, end: Ended) -> None:
+        """Behind what it has said, which the broker may not have taken yet. It can encode nothing any more."""
+        if self._client is not None:
+            self._client.downlink.hold()
+        self._intake.take([end])
 
     def ready(self) -> None:
         self._intake.codec_takes(more=True)
@@ -207,6 +213,8 @@ class DeviceStage(Stage):
             case Close(reason=reason):
                 self._counters.refused["closed"] += 1
                 self.give_up("closed_by_codec", reason)
+            case Ended(reason=reason, detail=detail):
+                self.give_up(reason, detail)
             case Login() if self._client is None:
                 self._connect(event)
             case Answer() if self._client is not None:
@@ -214,17 +222,23 @@ class DeviceStage(Stage):
                 self._client.downlink.answered(event)
             case _:
                 # Data without a login, or a second login.
-                self.bad_frame("no_login" if self._client is None else "unexpected", type(event).__name__)
+                self._refuse_event("no_login" if self._client is None else "unexpected", type(event).__name__)
 
     def _connect(self, login: Login) -> None:
         if not is_name(login.gateway):
-            self.bad_frame("bad_name", "a gateway's name is 1 to 64 printable characters without / + # $")
+            self._refuse_event("bad_name", "a gateway's name is 1 to 64 printable characters without / + # $")
             return
         assert self._ctx is not None and self._opened is not None and self._observed is not None
         self._observed.gateway = login.gateway
         self._intake.hold()
         self._client = GatewayClient(self._services, self._settings, self._opened, login, self._ctx, self)
         self._client.connect()
+
+    def _refuse_event(self, reason: str, detail: str) -> None:
+        """Here and now: what comes behind it is not for us."""
+        self._counters.refused[reason] += 1
+        end = _bad_frame(reason, detail)
+        self.give_up(end.reason, end.detail)
 
     def _ping(self) -> None:
         if self._client is not None:
@@ -265,6 +279,10 @@ class DeviceStage(Stage):
         if self._client is not None and self._client.is_let_in:
             self.refuse(reason)
         self._part(CloseReason(reason, detail))
+
+
+def _bad_frame(reason: str, detail: str) -> Ended:
+    return Ended("bad_frame", f"{reason}: {detail}" if detail else reason)
 
 
 def make_stage(services: LinkServices, settings: LinkSettings) -> Callable[[], Stage]:

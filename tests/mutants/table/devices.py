@@ -10,6 +10,7 @@ _BOOK: Final = "iot_mqtt/devices/book.py"
 _STATES: Final = "iot_mqtt/devices/states.py"
 _ACCEPTING: Final = "iot_mqtt/devices/accepting.py"
 _TESTS: Final = ("tests/unit/devices/test_commands.py", "tests/unit/devices/test_gateways.py")
+_LINK: Final = ("tests/unit/devices/link/test_stage.py",)
 
 DEVICES: Final = (
     Mutation(
@@ -259,5 +260,29 @@ DEVICES: Final = (
         "return tracked",
         _TESTS,
         "a command fails because a message to another target carries its id",
+    ),
+    Mutation(
+        "devices.end-before-its-turn",
+        "iot_mqtt/devices/link/stage.py",
+        "        self._intake.take([end])\n",
+        "        self.give_up(end.reason, end.detail)\n",
+        _LINK,
+        "readings that came before a bad frame are thrown away",
+    ),
+    Mutation(
+        "devices.end-untaken",
+        "iot_mqtt/devices/link/intake.py",
+        "                if kind in _LAST:\n",
+        "                if kind is None:\n",
+        _LINK,
+        "readings that came before a bad frame are published again when they come again",
+    ),
+    Mutation(
+        "devices.begun-for-nothing",
+        "iot_mqtt/devices/link/stage.py",
+        "            self._client.downlink.hold()\n",
+        "            pass\n",
+        _LINK,
+        "a command is called uncertain that a closed codec could not encode",
     ),
 )

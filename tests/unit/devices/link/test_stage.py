@@ -18,7 +18,7 @@ from iot_mqtt.plugins.running import Opened
 from iot_mqtt.sdk import Line, Readings
 from iot_mqtt.values import NOBODY, CodecId, Origin
 from tests.unit.broker.harness import Node, run
-from tests.unit.devices.link.linkkit import World
+from tests.unit.devices.link.linkkit import World, command
 
 
 def test_readings_reach_subscribers_as_unified_messages() -> None:
@@ -197,6 +197,41 @@ def test_a_bad_frame_closes_the_connection_and_what_stood_before_it_counts() -> 
     assert gateway.closed and world.counters.refused == {"unknown_word": 1}
     assert len(reader.messages()) == 1
     assert world.notes.log[-1] == ("left", "line-1")
+
+
+@pytest.mark.parametrize("bad", ["nonsense", "crash", "x" * 5000, "bye"])
+def test_what_stands_before_the_end_counts_though_the_broker_has_not_taken_it_yet(bad: str) -> None:
+    """In one piece with the login: the end waits in its place, and no command is begun that could not be said."""
+    world = World()
+    reader = world.node.connect("reader")
+    reader.subscribe("up/#", qos=1)
+    world.gateway().hang_up()
+    command(world, b"{}", user_properties=(("command-id", "c1"),))
+    gateway = world.open()
+    gateway.say("login line-1", *[f'r d {{"t": {number}}} {number}' for number in range(1, 9)], bad, "login line-2")
+    assert gateway.closed
+    assert [json.loads(one.payload)["seq"] for one in reader.messages()] == list(range(1, 9))
+    assert world.notes.log[-1] == ("left", "line-1") and world.notes.highest == {"line-1": 8}
+    if bad != "bye":
+        assert not [one for one in world.notes.log if one[0] in ("begin", "lost")]
+        again = world.open()
+        again.say("login line-1")
+        assert again.heard() == ["welcome", "do 1 press {}"]
+
+
+def test_a_bad_frame_behind_more_than_the_broker_takes_at_once() -> None:
+    """What it has not acknowledged yet does not hold back the end for ever, nor is anything lost."""
+    world = World(Node(MqttSettings(receive_maximum=10)))
+    keeper = world.node.connect("keeper", expiry=3600)
+    keeper.subscribe("up/#", qos=1)
+    gateway = world.gateway()
+    world.node.hold()
+    gateway.say(*[f'r d {{"n": {n}}} {n}' for n in range(1, 101)], "nonsense")
+    assert not gateway.closed
+    world.node.release()
+    world.node.turn()
+    assert gateway.closed and world.counters.refused == {"unknown_word": 1}
+    assert [json.loads(one)["seq"] for one in keeper.drain()] == list(range(1, 101))
 
 
 def test_a_frame_that_is_too_long_closes_the_connection() -> None:
