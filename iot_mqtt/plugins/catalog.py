@@ -280,8 +280,8 @@ class Plugins:
         def turned_away(reason: str) -> None:
             plugin.turned_away[reason] += 1
 
-        name, quiet = plugin.name, Quiet(logger_of(plugin.name), self._reactor.seconds)
-        ours = Counts(), quiet, over, faulty, turned_away
+        name, log, now = plugin.name, logger_of(plugin.name), self._reactor.seconds
+        ours = Counts(), Quiet(log, now), Quiet(log.getChild("output"), now), over, faulty, turned_away
         return Common(name, settings.config, settings.limits, settings.sandbox, self._reactor, *ours)
 
     async def _settings(self, plugin: _Plugin) -> PluginSettings:

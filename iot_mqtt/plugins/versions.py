@@ -30,7 +30,9 @@ class Common(NamedTuple):
     sandbox: str
     clock: Clock
     counts: Counts
+    #: What is said of it, and what it says itself.
     quiet: Quiet
+    output: Quiet
     #: The last connection of a retired version is gone.
     over: Callable[[Version], None]
     #: Called with a fault's kind, of any version.

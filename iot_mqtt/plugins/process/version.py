@@ -133,7 +133,7 @@ class ProcessVersion(Version):
 
         common = self._common
         try:
-            self._worker = Worker(common.clock, launch, self, limits, counts=common.counts, quiet=common.quiet)
+            self._worker = Worker(common.clock, launch, self, limits, counts=common.counts, output=common.output)
         except OSError as error:  # no process, no memory, no descriptors
             self.gone("died", f"its worker could not be started: {error}")
             return

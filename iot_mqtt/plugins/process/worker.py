@@ -81,13 +81,13 @@ class Worker:
         limits: Limits,
         *,
         counts: Counts,
-        quiet: Quiet,
+        output: Quiet,
     ) -> None:
         self._clock = clock
         self._owner = owner
         self._limits = limits
         self._counts = counts
-        self._quiet = quiet
+        self._output = output
         self._checker = Checker()
         self._rest = b""
         #: Of each unanswered operation: when it was sent, its connection and how many bytes of frames it holds.
@@ -210,7 +210,8 @@ class Worker:
         self._rest = buffer[at:] if self._alive else b""
 
     def line(self, text: str) -> None:
-        self._quiet.say(*wire.level_of(text))
+        level, said = wire.level_of(text)
+        self._output.say(level, "%s", said)
 
     def ended(self, how: str) -> None:
         self._lose("died", f"its worker ended: {how}")

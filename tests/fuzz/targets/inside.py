@@ -115,9 +115,9 @@ def run_worker(data: bytes) -> None:
     choice, stream = head(data, 2)
     if not choice[0] & 1:
         stream = b"".join(len(line).to_bytes(4, "big") + line for line in stream.split(b"\n"))
-    owner, clock, quiet = _Owner(), Clock(), Quiet(_silent(), lambda: 0.0)
+    owner, clock, output = _Owner(), Clock(), Quiet(_silent(), lambda: 0.0)
     link = cast(WorkerProcess, _Link())
-    worker = Worker(clock, lambda _: link, owner, Limits(), counts=Counts(), quiet=quiet)
+    worker = Worker(clock, lambda _: link, owner, Limits(), counts=Counts(), output=output)
     sinks = [_Sink(), _Sink(), _Sink()]
     runners = [worker.open(f"10.0.0.{number}:5", sink) for number, sink in enumerate(sinks)]
     for runner in runners:

@@ -274,3 +274,33 @@ def test_modules_of_an_old_version_leave_memory_over_200_reloads(here: House) ->
     collect()
     assert sum(one() is not None for one in codecs) <= 2, "only the current version is in memory"
     assert not [name for name in sys.modules if name.startswith("acme_plugin")]
+
+
+TALKS = PLAIN.replace(
+    "    def encode(self",
+    """    def decode_many(self, frames):
+        if frames == [b"bug"]:
+            raise ValueError("a bug")
+        for number in range(100):
+            print("%s and", number, flush=True)
+        return []
+
+    def encode(self""",
+)
+
+
+def test_what_a_plugin_prints_hides_none_of_its_faults(here: House, caplog: pytest.LogCaptureFixture) -> None:
+    """Of what it says itself some lines are let through, under a name of their own; what is said of it has its own."""
+    write_plugin(here.site, "acme", "1.0", TALKS)
+    here.start(acme=settings("process"))
+    caplog.set_level("INFO")
+    opened, sink = here.connect("acme")
+    opened.runner.decode([b"talk"])
+    until(lambda: "and 19" in caplog.text)
+    opened.runner.decode([b"bug"])
+    until(lambda: sink.failure is not None)
+    said = [one for one in caplog.records if one.name == "iot_mqtt.plugin.acme.output"]
+    assert [one.getMessage() for one in said] == [f"%s and {number}" for number in range(20)]
+    assert {one.msg for one in said} == {"%s"}, "each line would be a kind of its own"
+    faults = [one.getMessage() for one in caplog.records if one.name == "iot_mqtt.plugin.acme"]
+    assert len(faults) == 1 and "exception of codec" in faults[0]
