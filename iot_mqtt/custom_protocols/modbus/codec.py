@@ -5,6 +5,9 @@
     modbus       │ transaction 2 │ 0 0 │ length 2 │ slave │ function │ … │        (crc 2, if so configured)
     modbus-rtu   │ slave │ function │ … │ crc 2 │
 
+With ``resync: skip`` a length is not believed for long. As soon as a frame that can come is whole, it is taken, and
+what stands before it was none; behind bytes that were none, only what can come is waited for.
+
 The function of a response says how long it is, so RTU frames are cut here, by a codec that takes single bytes as its
 frames: there is no length field that all of them have, and the pauses between them do not survive TCP.
 """
@@ -56,6 +59,8 @@ _EXCEPTIONS = {
     10: "no path to the device",
     11: "the device did not respond",
 }
+#: An exception.
+_SHORTEST = 5
 _READS = (1, 2, 3, 4)
 _WRITES = (5, 6, 15, 16)
 _crc = checksum_of("crc16-modbus")
@@ -227,6 +232,8 @@ class ModbusRtu(_Modbus):
     def __init__(self, host: Host[Any]) -> None:
         super().__init__(host)
         self._buffer = b""
+        self._skips = self._config.resync == "skip"
+        #: Bytes since the last frame.
         self._skipped = 0
         self._registered = not self._config.registration
         self._heartbeat = bytes.fromhex(self._config.heartbeat)
@@ -240,9 +247,14 @@ class ModbusRtu(_Modbus):
         events: list[Event] = []
         try:
             while at < len(data):
-                size = self._size(data[at : at + _LOOK])
+                size = self._size(data, at)
                 if size > len(data) - at:
-                    break
+                    behind = self._found_behind(data, at)
+                    if behind == at:
+                        break
+                    self._skip(behind - at)
+                    at = behind
+                    continue
                 used, said = self._taken_off(data[at : at + size])
                 at += used
                 events.extend(said)
@@ -252,24 +264,45 @@ class ModbusRtu(_Modbus):
             self._buffer = data[at:]
         return events
 
-    def _size(self, head: bytes) -> int:
-        """Bytes of what begins like this; more than there are, if that cannot be said yet."""
+    def _size(self, data: bytes, at: int) -> int:
+        """Bytes of what begins there; more than there are, if that cannot be said yet."""
+        head = data[at : at + _LOOK]
         if not self._registered:
             return self._config.registration
         if self._heartbeat and self._heartbeat.startswith(head[: len(self._heartbeat)]):
             return len(self._heartbeat)
         if len(head) < 3:
             return 3
-        function = head[1]
-        if function in _READS:
-            return 5 + head[2]
-        if function in _WRITES:
-            return 8
-        if function & 0x7F in (*_READS, *_WRITES):
-            return 5
-        if self._config.resync == "skip":
+        size = _size_of(head)
+        if size is None and not self._skips:
+            raise BadFrame("function", f"slave {head[0]}, function {head[1]}: no such frame")
+        if size is None or (self._skipped and not self._can_come(head) and not _is_whole(data, at, size)):
             return 1
-        raise BadFrame("function", f"slave {head[0]}, function {function}: no such frame")
+        return size
+
+    def _can_come(self, head: bytes) -> bool:
+        """Whether it is asked for: a response to a poll, the echo of a write under way, or an exception of these."""
+        slave, function, size = head[:3]
+        if function in _READS:
+            return (slave, function, size) in self._responses
+        if function in _WRITES:
+            return any(write.slave == slave and write.echo.startswith(head[1:6]) for write in self._pending.values())
+        function &= 0x7F
+        return any(key[:2] == (slave, function) for key in self._responses) or any(
+            write.slave == slave and write.echo[0] == function for write in self._pending.values()
+        )
+
+    def _found_behind(self, data: bytes, at: int) -> int:
+        """Where the next frame that can come is whole: what stands before it was none, or had a wrong length. ``at``:
+        there is no such frame.
+        """
+        if self._registered and self._skips:
+            for start in range(at + 1, len(data) - _SHORTEST + 1):
+                head = data[start : start + _LOOK]
+                size = _size_of(head)
+                if size is not None and self._can_come(head) and _is_whole(data, start, size):
+                    return start
+        return at
 
     def _taken_off(self, taken: bytes) -> tuple[int, list[Event]]:
         """How much of it is used up, and what it says."""
@@ -284,18 +317,39 @@ class ModbusRtu(_Modbus):
         try:
             body = _checked(taken)
         except BadFrame:
-            # Not a frame from here on; perhaps from the next byte on.
-            self._skipped += 1
-            if self._config.resync == "close" or self._skipped > MAX_SKIPPED:
+            if not self._skips:
                 raise
-            self.host.count("skipped_bytes", 1)
+            # Not a frame from here on; perhaps from the next byte on.
+            self._skip(1)
             return 1, []
         self._skipped = 0
         return len(taken), self._response(body[0], body[1:], None)
 
+    def _skip(self, size: int) -> None:
+        self._skipped += size
+        if self._skipped > MAX_SKIPPED:
+            raise BadFrame("checksum", f"more than {MAX_SKIPPED} bytes in a row are no frame")
+        self.host.count("skipped_bytes", size)
+
     def _adu(self, slave: int, pdu: bytes, transaction: int) -> bytes:
         body = bytes((slave,)) + pdu
         return body + _crc(body).to_bytes(2, "little")
+
+
+def _size_of(head: bytes) -> int | None:
+    """Bytes of the frame that begins like this; None: there is none with this function."""
+    function = head[1]
+    if function in _READS:
+        return 5 + head[2]
+    if function in _WRITES:
+        return 8
+    return _SHORTEST if function & 0x7F in (*_READS, *_WRITES) else None
+
+
+def _is_whole(data: bytes, at: int, size: int) -> bool:
+    """All of it is there, with the right checksum."""
+    end = at + size
+    return end <= len(data) and _crc(data[at : end - 2]) == int.from_bytes(data[end - 2 : end], "little")
 
 
 def _checked(frame: bytes) -> bytes:

@@ -270,6 +270,40 @@ def test_a_wrong_checksum() -> None:
         made.decode(bytes(2000))
 
 
+@pytest.mark.parametrize("body", [b"\1" + HOLDING, bytes.fromhex("02 84 02"), bytes.fromhex("01 01 02 0106")])
+def test_behind_a_bad_frame_each_good_one_is_taken_when_it_comes(body: bytes) -> None:
+    """Whatever byte of it is wrong, and however that reads: as a length, for one. So is the echo of a write."""
+    good, reading = line(b"\1" + HOLDING), [Readings("boiler", VALUES)]
+    frame = line(body)
+    for at in range(len(frame)):
+        for wrong in range(1, 256):
+            made = rtu(resync="skip")
+            bad = bytearray(frame)
+            bad[at] ^= wrong
+            made.decode_many([bytes(bad)])
+            assert made.decode_many([good]) == reading, bad.hex()
+            echo = made.encode(command(setpoint=1))
+            assert made.decode_many([echo]) == [Answer(1, ok=True)]
+            assert made.decode_many([good]) == reading
+
+
+def test_behind_a_bad_frame_only_what_can_come_is_waited_for() -> None:
+    """What nobody asked for is counted if it is whole, and skipped if it is not."""
+    counted: dict[str, int] = {}
+    made = rtu(counted, resync="skip", heartbeat="feff")
+    stranger = line(bytes.fromhex("07 03 04 00000000"))
+    assert made.decode_many([stranger[:4]]) == [] and made.decode_many([stranger[4:]]) == [Heartbeat()]
+    assert counted == {"unknown_responses": 1}
+    noise = b"\x55\xaa\x55\xaa\x55"
+    assert made.decode_many([noise + stranger]) == [Heartbeat()]
+    assert counted == {"unknown_responses": 2, "skipped_bytes": 5}
+    good = line(b"\1" + HOLDING)
+    assert made.decode_many([noise + stranger[:5]]) == []
+    assert made.decode_many([b"\xfe\xff" + good[:9]]) == [Heartbeat()]
+    assert made.decode_many([good[9:]]) == [Readings("boiler", VALUES)]
+    assert counted == {"unknown_responses": 2, "skipped_bytes": 15}
+
+
 def test_an_unknown_function_on_the_line() -> None:
     """Nobody knows how long its frame is."""
     with pytest.raises(BadFrame, match="function 7"):
