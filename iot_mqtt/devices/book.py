@@ -12,7 +12,7 @@ change is staged with the turn's batch and told when that is committed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from heapq import heappop, heappush
 from itertools import chain
@@ -29,12 +29,14 @@ from iot_mqtt.ports.devices import State, StoredCommand, owner_of, replace
 
 #: After a start, or a death, what changed in so many seconds before the last change is told again.
 TOLD_AGAIN = 30.0
+#: A command without a deadline that is not answered in so many seconds keeps no others from its gateway any more.
+UNANSWERED = 60.0
 
 
 class Tracked:
     """A command in memory."""
 
-    __slots__ = ("record", "ticket", "left", "due")
+    __slots__ = ("record", "ticket", "left", "due", "_over")
 
     def __init__(self, record: StoredCommand) -> None:
         self.record = record
@@ -44,6 +46,17 @@ class Tracked:
         self.left = record.attempts > 0
         #: When time does something to it.
         self.due = 0.0
+        self._over: Callable[[], None] | None = None
+
+    def call_when_over(self, over: Callable[[], None] | None) -> None:
+        """Once, and instead of what was to be called before."""
+        self._over = over
+
+    def is_over(self) -> None:
+        """It is, or it counts as if it were."""
+        over, self._over = self._over, None
+        if over is not None:
+            over()
 
     @property
     def unsent(self) -> bool:
@@ -67,6 +80,8 @@ class Book:
         self._keys: dict[tuple[str, str | None, str], str] = {}
         #: (due, owner, id), the next first; entries whose command has another due time now are passed over.
         self._due: list[tuple[float, str, str]] = []
+        #: (until, command) of those without a deadline that links wait for, oldest first.
+        self._unanswered: deque[tuple[float, Tracked]] = deque()
         #: (since, owner, id) of those that are over, oldest first.
         self._finished: deque[tuple[float, str, str]] = deque()
         self._replies = Replies()
@@ -179,6 +194,14 @@ class Book:
         )
         return tracked.ticket
 
+    def call_when_over(self, tracked: Tracked, over: Callable[[], None]) -> None:
+        """When it has its end, or, if it has no deadline, has not been answered for long. ``over`` changes nothing
+        here.
+        """
+        tracked.call_when_over(over)
+        if tracked.record.deadline is None:
+            self._unanswered.append((self._clock.wall() + UNANSWERED, tracked))
+
     def change(
         self,
         tracked: Tracked,
@@ -208,6 +231,7 @@ class Book:
         if state.final and not before.state.final:
             self._released(tracked)
             self._over(tracked)
+            tracked.is_over()
         elif state.final:
             self._keep_reply(record)
         elif due and not state.final:
@@ -285,6 +309,8 @@ class Book:
             else:
                 why = "no answer came, and it is not sent again" if sent else "it has waited for too long"
             self.give_up(tracked, why)
+        while self._unanswered and self._unanswered[0][0] <= now:
+            self._unanswered.popleft()[1].is_over()
         finished = self._finished
         while finished and (
             finished[0][0] + self._settings.keep_commands <= now or len(finished) > self._settings.max_finished_commands

@@ -108,10 +108,11 @@ class GatewayCommands:
         tracked = self._get(command_id)
         return None if tracked is None or tracked.record.target != target else tracked
 
-    def begin(self, command_id: str, device: str, done: Callable[[Verdict], None]) -> None:
+    def begin(self, command_id: str, device: str, done: Callable[[Verdict], None], over: Callable[[], None]) -> None:
         """Commit ``sent``, then ``done(Verdict(send=True))``; or at once why it is not to be sent.
 
-        ``Verdict(send=False)``: confirm the message that brought it, and forget it.
+        ``Verdict(send=False)``: confirm the message that brought it, and forget it. Otherwise ``over`` is called when
+        it has its end or has not been answered for long, unless the link is lost before.
         """
         tracked = self._to(f"{self._gateway}/{device}", command_id)
         if tracked is None:
@@ -128,6 +129,7 @@ class GatewayCommands:
             return
         ticket = self._book.sent(tracked)
         tracked.left = True
+        self._book.call_when_over(tracked, over)
         self._changes.after(ticket, partial(self._begun, tracked, done))
 
     @staticmethod
@@ -161,6 +163,7 @@ class GatewayCommands:
         for command_id in command_ids:
             tracked = self._get(command_id)
             if tracked is not None:
+                tracked.call_when_over(None)
                 self._book.lost(tracked)
 
     def allows_retry(self, command_id: str) -> bool:

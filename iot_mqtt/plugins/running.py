@@ -95,13 +95,17 @@ class NotAvailable(Exception):
 class Opened:
     """A codec for a new connection. It counts as a connection on its version until ``runner.close``."""
 
-    __slots__ = ("runner", "framing", "codec_name", "version", "schema_version", "on_drain", "__weakref__")
+    __slots__ = ("runner", "framing", "codec_name", "version", "schema_version", "answers", "on_drain", "__weakref__")
 
-    def __init__(self, runner: Runner, framing: Framing, codec_name: str, version: str, schema_version: int) -> None:
+    def __init__(
+        self, runner: Runner, framing: Framing, codec_name: str, version: str, schema_version: int, *, answers: bool
+    ) -> None:
         self.runner = runner
         self.framing = framing
         self.codec_name = codec_name
         self.version = version
         self.schema_version = schema_version
+        #: Whether gateways answer commands.
+        self.answers = answers
         #: Set by the stage: close gracefully, because the version is to be done with. Called once at most.
         self.on_drain: Callable[[], None] | None = None

@@ -202,7 +202,8 @@ class InlineVersion(Version):
             count=common.counts.count,
         )
         runner = InlineRunner(calling, sink, self, peer=peer, slow=common.limits.slow_frame, now=common.clock.seconds)
-        return Opened(runner, loaded.codec.framing, common.name, loaded.version, loaded.codec.schema.version)
+        codec = loaded.codec
+        return Opened(runner, codec.framing, common.name, loaded.version, codec.schema.version, answers=codec.answers)
 
     def stop(self) -> None:
         for runner in list(self._opened):

@@ -78,6 +78,8 @@ class Codec:
     framing: ClassVar[Framing]
     #: What it tells; published with the data. See ``iot_mqtt.sdk.Schema``.
     schema: ClassVar[Schema] = Schema()
+    #: Whether gateways answer commands: then one has no more unanswered ones than ``commands_at_once`` of its listener.
+    answers: ClassVar[bool] = False
     #: A frozen dataclass; ``application.yaml`` is checked against it strictly.
     Config: ClassVar[type] = NoConfig
 

@@ -52,6 +52,8 @@ def misfits(cls: Any) -> Iterator[str]:
         yield "`version` must be a text of 1 to 64 characters"
     if not isinstance(plain.schema, Schema) or type(plain.schema.version) is not int or plain.schema.version < 0:
         yield "`schema` must be an iot_mqtt.sdk.Schema with a whole number as version"
+    if not isinstance(plain.answers, bool):
+        yield "`answers` must be True or False"
     if not isinstance(plain.Config, type) or not dataclasses.is_dataclass(plain.Config):
         yield "`Config` must be a frozen dataclass"
     yield from misspelt(cls)

@@ -97,6 +97,7 @@ class GatewayCodec(Codec):
     """One connection of a gateway."""
 
     version: ClassVar[str] = "1"
+    answers: ClassVar[bool] = True
     framing: ClassVar[Framing] = LengthField(
         offset=8, width=2, magic=bytes((wire.MAGIC,)), max_frame=wire.HEADER + wire.MAX_DATA
     )

@@ -79,6 +79,7 @@ class _Modbus(Codec):
     """What both forms have in common."""
 
     version: ClassVar[str] = "1"
+    answers: ClassVar[bool] = True
     Config: ClassVar[type] = Config
 
     def __init__(self, host: Host[Any]) -> None:

@@ -34,6 +34,7 @@ from iot_mqtt.codec import (
 )
 from iot_mqtt.devices.link.downlink import Downlink
 from iot_mqtt.devices.link.messages import Composer, codec_id_of
+from iot_mqtt.devices.link.places import Places
 from iot_mqtt.devices.link.posting import Bounds, Posting
 from iot_mqtt.devices.link.services import LinkServices, LinkSettings
 from iot_mqtt.errors import ReasonCode
@@ -119,9 +120,9 @@ class GatewayClient:
         self._bounds = Bounds(0, 0)
         self._posting: Posting | None = None
         #: The commands that come.
-        self.downlink = Downlink(
-            login.gateway, services.commands(login.gateway), services.now, opened.runner, self._acknowledge
-        )
+        places = Places(settings.commands_at_once, services.call_soon, until_answered=opened.answers)
+        states = services.commands(login.gateway)
+        self.downlink = Downlink(login.gateway, states, services.now, opened.runner, self._acknowledge, places)
 
     @property
     def is_let_in(self) -> bool:

@@ -2,9 +2,9 @@
 
 ::
 
-    PUBLISH ─▶ begin: "sent" is committed ─▶ encode ─▶ written ─▶ Answer ─▶ acked or failed
-                  └ not to be sent ─▶ PUBACK           └ may not be sent twice: PUBACK now
-                                                         may be: PUBACK with the answer
+    PUBLISH ─▶ a place ─▶ begin: "sent" is committed ─▶ encode ─▶ written ─▶ Answer ─▶ acked or failed
+                             └ not to be sent ─▶ PUBACK           └ may not be sent twice: PUBACK now
+                                                                    may be: PUBACK with the answer
 
 PUBACK makes the broker forget a command. One that may be sent again is kept by the broker until it was answered, so
 that the gateway's next connection gets it.
@@ -18,6 +18,7 @@ from functools import partial
 
 from iot_mqtt.codec import Publish
 from iot_mqtt.devices.link.messages import command_values
+from iot_mqtt.devices.link.places import Places
 from iot_mqtt.devices.link.services import CommandStates, Verdict
 from iot_mqtt.plugins.running import Runner
 from iot_mqtt.sdk import Answer, Command
@@ -51,6 +52,7 @@ class Downlink:
         now: Callable[[], int],
         runner: Runner,
         acknowledge: Callable[[list[int]], None],
+        places: Places,
     ) -> None:
         self._own = f"{gateway}/"
         self._states = states
@@ -59,11 +61,13 @@ class Downlink:
         self._acknowledge = acknowledge
         self._pending: dict[int, _Pending] = {}
         self._number = 0
+        self._places = places
         self._held = self._over = False
 
     def hold(self) -> None:
         """Nothing can be encoded any more: what comes from now on stays with the broker, for the next connection."""
         self._held = True
+        self._places.close()
 
     def command(self, packet: Publish) -> bool:
         """A command came; False if it names no device, and therefore has failed."""
@@ -79,8 +83,12 @@ class Downlink:
         if command_id is None:
             self._encode(packet, device, None)
         else:
-            self._states.begin(command_id, device, partial(self._begun, packet, device, command_id))
+            self._places.take(command_id, partial(self._begin, packet, device, command_id))
         return True
+
+    def _begin(self, packet: Publish, device: str, command_id: str) -> None:
+        over = partial(self._places.free, command_id)
+        self._states.begin(command_id, device, partial(self._begun, packet, device, command_id), over)
 
     def _begun(self, packet: Publish, device: str, command_id: str, verdict: Verdict) -> None:
         if self._over:
@@ -90,8 +98,10 @@ class Downlink:
             return
         if verdict.send:
             self._encode(packet, device, command_id)
-        elif packet.packet_id:
-            self._acknowledge([packet.packet_id])
+        else:
+            self._places.free(command_id)
+            if packet.packet_id:
+                self._acknowledge([packet.packet_id])
 
     def _encode(self, packet: Publish, device: str, command_id: str | None) -> None:
         self._number = self._number % _NUMBERS + 1
@@ -115,6 +125,8 @@ class Downlink:
             self._forget(pending)
         if pending.command_id is None:
             del self._pending[number]
+        elif not self._places.until_answered:
+            self._places.free(pending.command_id)
 
     def not_encoded(self, number: int, reason: str) -> None:
         """The codec cannot say that to this device."""
@@ -142,6 +154,7 @@ class Downlink:
     def lost(self) -> None:
         """The connection is gone: what was not answered may have been done or not."""
         self._over = True
+        self._places.close()
         # It is of who has this: no cycle stays.
         self._acknowledge = _to_nobody
         pending, self._pending = self._pending, {}

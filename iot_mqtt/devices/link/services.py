@@ -48,7 +48,9 @@ class KnownDevices(Protocol):
 class CommandStates(Protocol):
     """``iot_mqtt.devices.states.GatewayCommands``, likewise."""
 
-    def begin(self, command_id: str, device: str, done: Callable[[Verdict], None]) -> None: ...
+    def begin(
+        self, command_id: str, device: str, done: Callable[[Verdict], None], over: Callable[[], None]
+    ) -> None: ...
 
     def answered(
         self, command_id: str, ok: bool, detail: str = "", values: Mapping[str, Value] | None = None

@@ -145,7 +145,8 @@ class Worker:
         self._checker = Checker(codec.schema)
         self._log.setLevel(order.get("level", logging.INFO))
         schema = wire.pack_schema(codec.schema)
-        hello = {"framing": framing_to(codec.framing), "version": loaded.version, "schema": schema}
+        framing, version = framing_to(codec.framing), loaded.version
+        hello = {"framing": framing, "version": version, "schema": schema, "answers": codec.answers}
         self._results.append([0, "hello", hello])
 
     def _confine(self, place: Place, sandbox: str) -> dict[str, str]:

@@ -62,7 +62,7 @@ class ProcessVersion(Version):
         if not self._ready or hello is None or worker is None:
             raise NotAvailable(self.state, f"the worker of {name} is {self.state}; {self._last or 'wait a moment'}")
         runner = worker.open(peer, sink)
-        return Opened(runner, hello.framing, name, hello.version, hello.schema.version)
+        return Opened(runner, hello.framing, name, hello.version, hello.schema.version, answers=hello.answers)
 
     def stop(self) -> None:
         self._retired = True

@@ -36,6 +36,7 @@ class Hello(NamedTuple):
     framing: Framing
     version: str
     schema: Schema
+    answers: bool
 
 
 class Owner(Protocol):
@@ -326,11 +327,12 @@ class Worker:
             case "refused", (str(reason),) if self._hello is None:
                 self.kill()
                 self._owner.refused(reason[:2000])
-            case "hello", ({"framing": dict(framing), "version": str(version), "schema": schema},) if (
-                self._hello is None
-            ):
+            case (
+                "hello",
+                ({"framing": dict(framing), "version": str(version), "schema": schema, "answers": bool(answers)},),
+            ) if self._hello is None:
                 try:
-                    self._hello = Hello(framing_from(framing), version[:64], wire.unpack_schema(schema))
+                    self._hello = Hello(framing_from(framing), version[:64], wire.unpack_schema(schema), answers)
                 except BadFraming as error:
                     raise wire.Garbled(f"a framing that is none: {error}") from error
                 self._owner.started(self._hello)

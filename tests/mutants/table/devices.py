@@ -10,7 +10,7 @@ _BOOK: Final = "iot_mqtt/devices/book.py"
 _STATES: Final = "iot_mqtt/devices/states.py"
 _ACCEPTING: Final = "iot_mqtt/devices/accepting.py"
 _TESTS: Final = ("tests/unit/devices/test_commands.py", "tests/unit/devices/test_gateways.py")
-_LINK: Final = ("tests/unit/devices/link/test_stage.py",)
+_LINK: Final = ("tests/unit/devices/link/test_stage.py", "tests/unit/devices/link/test_link_commands.py")
 
 DEVICES: Final = (
     Mutation(
@@ -284,5 +284,45 @@ DEVICES: Final = (
         "            pass\n",
         _LINK,
         "a command is called uncertain that a closed codec could not encode",
+    ),
+    Mutation(
+        "devices.places-unbounded",
+        "iot_mqtt/devices/link/places.py",
+        " and len(self._taken) < self._most:",
+        ":",
+        _LINK,
+        "a gateway gets any number of commands that it has not answered",
+    ),
+    Mutation(
+        "devices.place-kept-for-ever",
+        _BOOK,
+        "            self._unanswered.popleft()[1].is_over()\n",
+        "            self._unanswered.popleft()\n",
+        _TESTS,
+        "a gateway that does not answer gets no commands any more",
+    ),
+    Mutation(
+        "devices.place-kept-at-the-end",
+        _BOOK,
+        "            tracked.is_over()\n",
+        "",
+        _TESTS,
+        "a gateway whose commands are over gets no others",
+    ),
+    Mutation(
+        "devices.place-of-a-lost-link",
+        _STATES,
+        "                tracked.call_when_over(None)\n",
+        "",
+        _TESTS,
+        "what is left of a connection is kept as long as its commands",
+    ),
+    Mutation(
+        "devices.place-until-answered",
+        "iot_mqtt/devices/link/downlink.py",
+        "        elif not self._places.until_answered:\n",
+        "        elif False:\n",
+        _LINK,
+        "a gateway whose protocol has no answers gets no commands any more",
     ),
 )

@@ -28,6 +28,8 @@ class DeviceNode(Node):
 
     def __init__(self, devices: DevicesSettings | None = None, **rest: Any) -> None:
         self.devices_settings = devices or DevicesSettings()
+        #: Commands that were begun and of which a link was told that they are over.
+        self.over: list[str] = []
         super().__init__(**rest)
 
     def _begin(self) -> None:
@@ -95,7 +97,7 @@ class DeviceNode(Node):
         """What a gateway's link is told."""
         told: list[Verdict] = []
         gateway, _, device = target.partition("/")
-        self.accompanied.states.of(gateway).begin(command_id, device, told.append)
+        self.accompanied.states.of(gateway).begin(command_id, device, told.append, lambda: self.over.append(command_id))
         self.turn()
         return told
 

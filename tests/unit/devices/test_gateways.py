@@ -47,7 +47,7 @@ def test_begin_answers_only_after_the_commit() -> None:
     order(node.connect("s"), "gw/dev1")
     node.hold()
     told: list[Verdict] = []
-    node.accompanied.states.of("gw").begin("c1", "dev1", told.append)
+    node.accompanied.states.of("gw").begin("c1", "dev1", told.append, lambda: None)
     node.turn()
     assert told == []
     node.release()
@@ -110,6 +110,36 @@ def test_a_lost_link_without_deadline_is_uncertain_after_the_grace() -> None:
     assert [node.state(one) for one in ("plain", "timed")] == ["uncertain", "sent"]
     node.pass_time(10)
     assert node.state("timed") == "uncertain"
+
+
+def test_a_link_is_told_once_when_a_command_is_over() -> None:
+    """Answered, failed, or given up by time; of a link that is lost nobody is told."""
+    node = DeviceNode()
+    gateway(node)
+    sender, commands = node.connect("s"), node.accompanied.states.of("gw")
+    for name in ("answered", "failed", "lost"):
+        order(sender, "gw/dev1", id=name, message_expiry_interval=3600)
+    order(sender, "gw/dev1", id="timed", message_expiry_interval=20)
+    order(sender, "gw/dev1", id="patient")
+    for name in ("answered", "failed", "lost", "timed", "patient"):
+        assert node.begin(name) == [Verdict(send=True)]
+    commands.link_lost(["lost"])
+    assert node.over == []
+    commands.answered("answered", True)
+    commands.answered("answered", True)
+    commands.failed("failed", "no such register")
+    commands.answered("lost", True)
+    assert node.over == ["answered", "failed"]
+    node.pass_time(20)
+    assert node.over == ["answered", "failed", "timed"]
+    commands.answered("timed", True)
+    node.pass_time(39)
+    assert node.over == ["answered", "failed", "timed"]
+    node.pass_time(1.5)
+    assert node.over == ["answered", "failed", "timed", "patient"] and node.state("patient") == "sent"
+    commands.answered("patient", True)
+    node.turn()
+    assert node.over == ["answered", "failed", "timed", "patient"] and node.state("patient") == "acked"
 
 
 def test_what_cannot_be_encoded_has_failed() -> None:

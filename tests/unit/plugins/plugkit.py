@@ -28,6 +28,7 @@ from {package}.tables import NAME
 class Plain(Codec):
     framing = Line()
     version = "{version}"
+    answers = True
 
     def opened(self):
         yield Login("g" + self.host.peer.partition(":")[0])

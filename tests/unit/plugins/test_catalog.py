@@ -42,6 +42,7 @@ def test_a_plugin_that_is_installed_and_named_is_loaded(here: House, isolation: 
     here.start(acme=settings(isolation))
     opened, sink = here.connect("acme")
     assert (opened.codec_name, opened.version, opened.schema_version) == ("acme", "1.0", 1)
+    assert opened.answers
     assert type(opened.framing).__name__ == "Line"
     opened.runner.welcome()
     assert opened.runner.decode([b"one", b"two"])

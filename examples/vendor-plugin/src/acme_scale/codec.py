@@ -55,6 +55,7 @@ class AcmeScale(Codec):
     """One terminal."""
 
     version = "1.0.0"
+    answers = True
     framing = Delimiter(magic=STX, delimiters=(ETX,), max_frame=256)
     schema = Schema(
         version=1,

@@ -102,6 +102,7 @@ class OneCodec:
     def __init__(self) -> None:
         self.away: str | None = None
         self.framing: Framing = Lines.framing
+        self.answers = True
         self.opened: list[Opened] = []
 
     def open(self, name: str, peer: str, sink: Sink) -> Opened:
@@ -111,7 +112,7 @@ class OneCodec:
             Lines, None, Checker(), peer=peer, log=logging.getLogger("lines"), count=lambda _name, _count: None
         )
         runner = InlineRunner(calling, sink, Lenient(), peer=peer, slow=1e9, now=lambda: 0.0)
-        opened = Opened(runner, self.framing, name, Lines.version, Lines.schema.version)
+        opened = Opened(runner, self.framing, name, Lines.version, Lines.schema.version, answers=self.answers)
         self.opened.append(opened)
         return opened
 
@@ -137,6 +138,7 @@ class Notes:
         self.highest: dict[str, int] = {}
         self.verdict = Verdict(send=True)
         self.retry: set[str] = set()
+        self.over: dict[str, Callable[[], None]] = {}
         self.waiting: list[Callable[[], None]] | None = None
 
     def known(self, gateway: str, done: Callable[[], None]) -> None:
@@ -167,15 +169,25 @@ class Notes:
     def not_taken(self, gateway: str, sequence: int) -> None:
         self.highest[gateway] = sequence
 
-    def begin(self, command_id: str, device: str, done: Callable[[Verdict], None]) -> None:
+    def begin(self, command_id: str, device: str, done: Callable[[Verdict], None], over: Callable[[], None]) -> None:
         self.log.append(("begin", command_id))
+        if self.verdict.send:
+            self.over[command_id] = over
         done(self.verdict)
 
     def answered(self, command_id: str, ok: bool, detail: str = "", values: Mapping[str, Value] | None = None) -> None:
         self.log.append(("answered", command_id, ok, detail))
+        self.is_over(command_id)
 
     def failed(self, command_id: str, reason: str) -> None:
         self.log.append(("failed", command_id, reason))
+        self.is_over(command_id)
+
+    def is_over(self, command_id: str) -> None:
+        """It has its end; its link is told once."""
+        over = self.over.pop(command_id, None)
+        if over is not None:
+            over()
 
     def refused(self, command_id: str, target: str, reason: str) -> None:
         self.log.append(("refused", command_id, target, reason))
@@ -183,6 +195,8 @@ class Notes:
     def link_lost(self, command_ids: Iterable[str]) -> None:
         if ids := list(command_ids):
             self.log.append(("lost", *ids))
+        for one in ids:
+            self.over.pop(one, None)
 
     def allows_retry(self, command_id: str) -> bool:
         return command_id in self.retry

@@ -127,3 +127,53 @@ def test_a_command_to_no_device_has_failed_and_the_next_one_leaves(target: str) 
     ]
     assert gateway.heard() == ["do 1 press {}"] and world.counters.commands_refused == {"no_device": 1}
     assert not len(world.node.session("line-1").outbound)
+
+
+def send(world: World, *ids: str) -> None:
+    """Commands of these ids, whose bodies they are."""
+    for one in ids:
+        command(world, one.encode(), user_properties=(("command-id", one),))
+
+
+def test_a_gateway_has_no_more_commands_at_once_than_it_may() -> None:
+    """The next one leaves when one is answered, cannot be said, or is given up."""
+    world = World(commands_at_once=2)
+    gateway = world.gateway()
+    send(world, "c1", "c2", "c3")
+    assert gateway.heard() == ["do 1 press c1", "do 2 press c2"]
+    assert ("begin", "c3") not in world.notes.log
+    gateway.say("answer 2 ok")
+    assert gateway.heard() == ["do 3 press c3"]
+    command(world, b'{"impossible":1}', user_properties=(("command-id", "c4"),))
+    send(world, "c5")
+    world.notes.is_over("c1")
+    world.node.turn()
+    assert gateway.heard() == ["do 5 press c5"]
+    send(world, "c6")
+    gateway.say("answer 1 ok")
+    assert gateway.heard() == [], "a late answer makes no room twice"
+    world.notes.verdict = Verdict(send=False, why="expired")
+    gateway.say("answer 3 ok")
+    assert gateway.heard() == [] and not len(world.node.session("line-1").outbound)
+
+
+def test_commands_that_wait_for_a_place_wait_for_the_next_connection() -> None:
+    """They were not begun; and nobody holds what is left of the connection."""
+    world = World(commands_at_once=2)
+    gateway = world.gateway()
+    send(world, "c1", "c2", "c3", "c4")
+    assert len(gateway.heard()) == 2
+    gateway.hang_up()
+    assert ("lost", "c1", "c2") in world.notes.log and not world.notes.over
+    again = world.open()
+    again.say("login line-1")
+    assert again.heard() == ["welcome", "do 1 press c3", "do 2 press c4"]
+
+
+def test_where_nobody_answers_a_command_is_dealt_with_when_it_was_written() -> None:
+    """A codec without answers stalls nothing."""
+    world = World(commands_at_once=2)
+    world.plugins.answers = False
+    gateway = world.gateway()
+    send(world, *(f"c{number}" for number in range(1, 10)))
+    assert gateway.heard() == [f"do {number} press c{number}" for number in range(1, 10)]
