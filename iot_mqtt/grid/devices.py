@@ -310,7 +310,8 @@ def _written(record: Mapping[str, Any]) -> bytes:
 
 def _object(value: bytes) -> dict[str, Any]:
     try:
-        record = json.loads(_behind_version(value))
+        # Earlier versions kept infinities, which no JSON has: they are null.
+        record = json.loads(_behind_version(value), parse_constant=lambda _: None)
     except (ValueError, RecursionError) as error:
         raise Unreadable("a record that is no JSON, or too deep") from error
     if is_deep(value, record, STORED_DEPTH):

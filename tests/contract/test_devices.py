@@ -27,3 +27,8 @@ def test_the_formats_are_frozen() -> None:
     device = decode_device(b'\x10{"gateway":"g","device":"d","first_seen":1.0,"last_seen":2.0,"new":true}')
     assert (device.target, device.readings) == ("g/d", 0)
     assert decode_shadow(b'\x11{"version":3,"values":{"t":1}}').values == {"t": 1}
+
+
+def test_an_infinity_that_an_earlier_version_kept_is_null() -> None:
+    """It would be written as what is no JSON."""
+    assert decode_shadow(b'\x11{"version":3,"values":{"t":[Infinity,-Infinity,NaN]}}').values == {"t": [None] * 3}
