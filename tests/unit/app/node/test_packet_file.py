@@ -124,7 +124,7 @@ def test_slots_that_stand_together_are_written_together(tmp_path: Path, count: i
     assert [len(one.image) for one in found] == [1024 if number % 2 else number % 7 for number in range(count)]
 
 
-@pytest.mark.parametrize("name", ["plain", 'quo"te\\', "\x00\n\x7f", "é😀", ""])
+@pytest.mark.parametrize("name", ["plain", 'quo"ta\\', "\x00\n\x7f", "é😀", ""])
 @pytest.mark.parametrize("until", [None, 1.0, 1784012345.678])
 def test_what_is_known_of_a_connection_comes_back_as_it_was(tmp_path: Path, name: str, until: float | None) -> None:
     file = PacketFile(tmp_path, 1024)
