@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from iot_mqtt.auth.vouched import vouched
 from iot_mqtt.errors import MqttError, ReasonCode
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
-from iot_mqtt.ports.addresses import host_of, written
 
 
 class Link(Protocol):
@@ -48,9 +48,9 @@ class Chain:
 
     async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
         for link in self.links:
-            verdict = await link.consider(attempt)
+            verdict = await self._consider(link, attempt)
             if verdict is not None:
-                return self._placed(verdict, attempt)
+                return verdict
         return Denied(ReasonCode.NOT_AUTHORIZED, "nobody vouches for this client")
 
     async def explain(self, attempt: ConnectAttempt) -> tuple[list[Said], Principal | Denied]:
@@ -63,7 +63,7 @@ class Chain:
                 said.append(Said(link.name, "not asked", "", known))
                 continue
             try:
-                verdict = await link.consider(attempt)
+                verdict = await self._consider(link, attempt)
             except MqttError as error:
                 said.append(Said(link.name, "error", error.detail, known))
                 decided = Denied(error.reason, error.detail)
@@ -72,14 +72,13 @@ class Chain:
             decided = verdict
         if decided is None:
             decided = Denied(ReasonCode.NOT_AUTHORIZED, "nobody vouches for this client")
-        return said, self._placed(decided, attempt)
+        return said, decided
 
-    def _placed(self, verdict: Principal | Denied, attempt: ConnectAttempt) -> Principal | Denied:
-        if isinstance(verdict, Denied):
+    async def _consider(self, link: Link, attempt: ConnectAttempt) -> Principal | Denied | None:
+        verdict = await link.consider(attempt)
+        if not isinstance(verdict, Principal):
             return verdict
-        address = written(host_of(attempt.peer))
-        generation = self._generation(verdict.owner) if verdict.owner else 0
-        return verdict._replace(address=address, generation=generation)
+        return vouched(link.name, verdict, attempt, self._generation)
 
 
 class Chains:

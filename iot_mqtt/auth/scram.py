@@ -26,9 +26,10 @@ from typing import Final, Protocol
 from iot_mqtt.auth.accounts import Account, Accounts
 from iot_mqtt.auth.links.passwords import NOT_HIS, WRONG
 from iot_mqtt.auth.scram_keys import SALT_SIZE, ScramKeys
+from iot_mqtt.auth.vouched import vouched
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.access import Challenge, ConnectAttempt, Denied, Exchange, Granted, Principal
-from iot_mqtt.ports.addresses import address_of, source_of
+from iot_mqtt.ports.addresses import source_of
 
 #: Bytes of a message from a client.
 LONGEST: Final = 4096
@@ -156,14 +157,9 @@ class _Exchange:
     def _granted(self, account: Account, signature: str) -> Granted | Denied:
         if not account.may_be(self._attempt.client_id):
             return NOT_HIS
-        address = address_of(self._attempt.peer)
-        principal = Principal(
-            self._attempt.client_id,
-            account.name,
-            address="" if address is None else str(address),
-            generation=self._generation(account.name),
-        )
-        return Granted(principal, f"v={signature}".encode())
+        principal = Principal(self._attempt.client_id, account.name)
+        verdict = vouched(Scram.name, principal, self._attempt, self._generation)
+        return verdict if isinstance(verdict, Denied) else Granted(verdict, f"v={signature}".encode())
 
 
 def _proves(proof: str, keys: ScramKeys, said: bytes) -> bool:

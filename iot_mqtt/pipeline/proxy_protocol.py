@@ -167,7 +167,8 @@ def _certificate_name(tlvs: bytes) -> str | None:
                 raise ProxyHeaderError("v2: the SSL TLV is too short")
             inner = dict(_tlvs(value[5:]))
             if value[0] & _CLIENT_SSL and value[1:5] == b"\0\0\0\0" and _TLV_SSL_CN in inner:
-                name = inner[_TLV_SSL_CN].decode("utf-8", "replace")
+                # What is no UTF-8 stays recognisable as that: two such names must not become one.
+                name = inner[_TLV_SSL_CN].decode("utf-8", "surrogateescape")
     return name
 
 

@@ -8,6 +8,7 @@ verdicts are dropped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -40,8 +41,12 @@ OF_NAMES = frozenset({Action.CLIENT, Action.GATEWAY})
 #: Of a client without a certificate.
 NO_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
-#: Between a name and its generation; no name has it.
+#: Between a name and its generation.
 _LIVES: Final = "\0"
+#: A generation as ``Principal.identity`` writes it.
+_GENERATION: Final = re.compile(r"0|[1-9][0-9]{0,17}")
+#: Bytes of a name: MQTT has room for as many.
+LONGEST_NAME: Final = 65_535
 
 #: Forms of PUBLISH: one bit for each QoS, retained and not.
 ALL_FORMS: Final = 0x3F
@@ -95,8 +100,11 @@ class Principal(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """What owns sessions: the name, and which of its users, if there were others before."""
-        return f"{self.owner}{_LIVES}{self.generation}" if self.generation and self.owner else self.owner
+        """What owns sessions: the name, and which of its users, if there were others before. The generation of a name
+        that has the sign between them is always there, so that no name is another user's identity.
+        """
+        owner = self.owner
+        return f"{owner}{_LIVES}{self.generation}" if owner and (self.generation or _LIVES in owner) else owner
 
     @property
     def standing(self) -> Standing:
@@ -106,12 +114,26 @@ class Principal(NamedTuple):
 
 def user_of(identity: str) -> str:
     """The name in an identity (``Principal.identity``)."""
-    return identity.partition(_LIVES)[0]
+    return _parted(identity)[0]
 
 
 def generation_of(identity: str) -> int:
     """Which user of its name an identity is."""
-    return int(identity.partition(_LIVES)[2] or 0)
+    return _parted(identity)[1]
+
+
+def _parted(identity: str) -> tuple[str, int]:
+    name, sign, generation = identity.rpartition(_LIVES)
+    if sign and name and _GENERATION.fullmatch(generation):
+        return name, int(generation)
+    return identity, 0
+
+
+def is_user_name(name: str) -> bool:
+    """Whether a user may be called so, whoever vouches for it: it is not empty, has no character that cannot be
+    printed, and MQTT has room for it.
+    """
+    return bool(name) and name.isprintable() and len(name.encode()) <= LONGEST_NAME
 
 
 @dataclass(frozen=True, slots=True)

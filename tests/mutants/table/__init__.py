@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.mutants.mutation import Mutation
+from tests.mutants.table.access import ACCESS
 from tests.mutants.table.cluster import CLUSTER
 from tests.mutants.table.codec import CODEC
 from tests.mutants.table.devices import DEVICES
@@ -25,4 +26,5 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *CLUSTER,
     *DEVICES,
     *UPLINK,
+    *ACCESS,
 )

@@ -60,6 +60,10 @@ VALID = {
         v2(0x21, 0x11, ADDRESSES4 + tlv(0x04, b"\0" * 8) + SSL),
         ProxyHeader(CLIENT4.source, CLIENT4.destination, "device-7"),
     ),
+    "v2 certificate whose name is no UTF-8": (
+        v2(0x21, 0x11, ADDRESSES4 + tlv(0x20, b"\x01" + b"\0\0\0\0" + tlv(0x22, b"device-\xff"))),
+        ProxyHeader(CLIENT4.source, CLIENT4.destination, "device-\udcff"),
+    ),
     "v2 certificate not verified": (v2(0x21, 0x11, ADDRESSES4 + SSL_UNVERIFIED), CLIENT4),
     "v2 local": (v2(0x20, 0x00, b""), ProxyHeader()),
     "v2 local with content": (v2(0x20, 0x11, ADDRESSES4 + b"\xff"), ProxyHeader()),
