@@ -39,6 +39,7 @@ class CloseCode(IntEnum):
     GOING_AWAY = 1001
     PROTOCOL_ERROR = 1002
     UNSUPPORTED = 1003
+    INVALID_DATA = 1007
     TOO_BIG = 1009
     INTERNAL = 1011
 
@@ -180,6 +181,10 @@ def _check_close(content: bytes) -> None:
     code = int.from_bytes(content[:2], "big")
     if len(content) == 1 or not (code in _CLOSE_CODES or 3000 <= code < 5000):
         raise FrameError(CloseCode.PROTOCOL_ERROR, f"close code {code}")
+    try:
+        content[2:].decode()
+    except UnicodeDecodeError:
+        raise FrameError(CloseCode.INVALID_DATA, "the reason of a close is no UTF-8") from None
 
 
 def unmask(data: bytes, key: bytes, position: int) -> bytes:

@@ -19,6 +19,8 @@ __all__ = ["Handshake", "HandshakeError", "HandshakeReader", "refusal"]
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+#: A target with the host in it, as for a proxy; every server takes it (RFC 9112, 3.2.2).
+_ABSOLUTE = re.compile(r"https?://(?P<host>[^/?#@]+)(?P<path>/[^?#]*)?(?:\?[^#]*)?", re.IGNORECASE)
 #: Headers that decide something here and may come once only.
 _SINGLE = frozenset(
     ("host", "origin", "sec-websocket-key", "sec-websocket-version", "content-length", "transfer-encoding")
@@ -81,7 +83,7 @@ class HandshakeReader:
 def accept(head: bytes, settings: WebSocketSettings) -> Handshake:
     """Check a request (without its empty line) and write the response."""
     lines = head.decode("latin-1").split("\r\n")
-    path = _request_path(lines[0])
+    host, path = _requested(lines[0])
     headers = _headers(lines[1:])
     if path != settings.path:
         raise HandshakeError(404, f"MQTT is at {settings.path}")
@@ -89,8 +91,9 @@ def accept(head: bytes, settings: WebSocketSettings) -> Handshake:
         raise HandshakeError(400, "a handshake has no body")
     if "host" not in headers:
         raise HandshakeError(400, "no Host header")
+    host = host or headers["host"]
     origin, allowed = headers.get("origin"), settings.allowed_origins
-    if not is_allowed(origin, headers["host"], allowed, local=settings.local, dashboard=settings.dashboard()):
+    if not is_allowed(origin, host, allowed, local=settings.local, dashboard=settings.dashboard()):
         raise HandshakeError(403, "pages of that origin may not connect here (allowed_origins)")
     if "websocket" not in _tokens(headers.get("upgrade", "")) or "upgrade" not in _tokens(
         headers.get("connection", "")
@@ -103,7 +106,8 @@ def accept(head: bytes, settings: WebSocketSettings) -> Handshake:
     return Handshake(path, subprotocol, _response(key, subprotocol))
 
 
-def _request_path(line: str) -> str:
+def _requested(line: str) -> tuple[str | None, str]:
+    """The host, if the request line has it, and the path."""
     parts = line.split(" ")
     if len(parts) != 3:
         raise HandshakeError(400, "not an HTTP request")
@@ -112,7 +116,12 @@ def _request_path(line: str) -> str:
         raise HandshakeError(405, "a WebSocket is asked for with GET")
     if version != "HTTP/1.1":
         raise HandshakeError(505, "HTTP/1.1 is spoken here")
-    return target.partition("?")[0]
+    if target.startswith("/"):
+        return None, target.partition("?")[0]
+    absolute = _ABSOLUTE.fullmatch(target)
+    if absolute is None:
+        raise HandshakeError(400, "the request's target is neither a path nor an address of HTTP")
+    return absolute["host"], absolute["path"] or "/"
 
 
 def _headers(lines: list[str]) -> dict[str, str]:

@@ -86,6 +86,8 @@ def test_the_handshake_may_come_byte_by_byte_with_frames_behind_it() -> None:
     "good",
     [
         request("GET /mqtt?token=1 HTTP/1.1"),
+        request("GET http://127.0.0.1/mqtt HTTP/1.1"),
+        request("GET HTTPS://broker:8084/mqtt?token=1 HTTP/1.1"),
         request(Upgrade="WebSocket"),
         request(Connection="upgrade"),
         request(Sec_WebSocket_Protocol="chat, mqttv3.1"),
@@ -118,6 +120,13 @@ def test_requests_that_browsers_and_libraries_send_are_accepted(good: bytes) -> 
         (400, request().replace(b"Host: broker", b"Host: bro\x00ker")),
         (404, request("GET / HTTP/1.1")),
         (404, request("GET /mqtt/ HTTP/1.1")),
+        (404, request("GET http://broker HTTP/1.1")),
+        (404, request("GET http://broker/ HTTP/1.1")),
+        (404, request("GET http://broker?/mqtt HTTP/1.1")),
+        (400, request("GET http:///mqtt HTTP/1.1")),
+        (400, request("GET http://ann@broker/mqtt HTTP/1.1")),
+        (400, request("GET ftp://broker/mqtt HTTP/1.1")),
+        (400, request("GET http://broker/mqtt HTTP/1.1", Host=None)),
         (405, request("POST /mqtt HTTP/1.1")),
         (405, b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x3c\x00\x01a"),
         (426, request(Upgrade=None)),
@@ -142,6 +151,14 @@ def test_what_is_no_handshake_gets_an_http_answer_and_is_closed(status: int, bad
         assert embedded.items == []
         assert embedded.reason is not None
         assert embedded.reason.name == "bad_websocket_handshake"
+
+
+@pytest.mark.parametrize(("origin", "status"), [("http://broker", 101), ("http://elsewhere", 403)])
+def test_a_host_in_the_request_line_counts_in_place_of_the_header(origin: str, status: int) -> None:
+    """A page is at home where its request went (RFC 9112, 3.2.2)."""
+    embedded = EmbeddedChannel([("ws", WebSocketStage())])
+    embedded.feed(request("GET http://broker/mqtt HTTP/1.1", Host="elsewhere", Origin=origin))
+    assert embedded.take().startswith(b"HTTP/1.1 %d " % status)
 
 
 def test_the_path_is_the_listeners() -> None:
@@ -223,6 +240,8 @@ def test_a_pong_nobody_asked_for_is_ignored() -> None:
         (1002, masked(0x88, b"\x03")),
         (1002, masked(0x88, b"\x03\xed")),
         (1002, masked(0x88, b"\x00\x00")),
+        (1007, masked(0x88, b"\x03\xe8bye\xff")),
+        (1007, masked(0x88, b"\x03\xe8\xed\xa0\x80")),
     ],
 )
 def test_what_a_client_may_not_send_closes_with_the_code_that_says_why(code: int, bad: bytes) -> None:
@@ -241,7 +260,7 @@ def test_what_a_client_may_not_send_closes_with_the_code_that_says_why(code: int
         assert embedded.reason.name == "websocket_error"
 
 
-@pytest.mark.parametrize("content", [b"", b"\x03\xe8", b"\x03\xe8bye", b"\x0f\xa0"])
+@pytest.mark.parametrize("content", [b"", b"\x03\xe8", b"\x03\xe8bye", b"\x03\xe8\xc3\xa4", b"\x0f\xa0"])
 def test_a_close_is_answered_with_the_same_code(content: bytes) -> None:
     """And the connection ends."""
     embedded = opened()
