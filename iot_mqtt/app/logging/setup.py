@@ -7,8 +7,10 @@ and lines that a flood of connections could repeat without end are thinned out (
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from collections.abc import Callable
 from logging.handlers import WatchedFileHandler
 from typing import TextIO, cast
 
@@ -95,7 +97,7 @@ def _formatter(kind: str, *, colors: bool) -> logging.Formatter:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     rendered: list[Processor] = (
-        [_message, structlog.processors.JSONRenderer(default=repr, ensure_ascii=False)]
+        [_message, structlog.processors.JSONRenderer(_json, default=repr)]
         if kind == "json"
         else [_spelled_out, structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=0)]
     )
@@ -114,6 +116,17 @@ def _formatter(kind: str, *, colors: bool) -> logging.Formatter:
 def _message(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """The text under the name that log stores expect."""
     return {"message": event.pop("event", ""), **event}
+
+
+def _json(event: EventDict, default: Callable[[object], object]) -> str:
+    """One line that can be printed. JSON itself escapes the controls of ASCII and no others, and who reads the log may
+    show C1 controls to a terminal, or end a line at U+2028.
+    """
+    text = json.dumps(event, default=default, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    # What is left can only stand within strings.
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
 
 
 def _spelled_out(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -79,6 +79,23 @@ def test_a_console_line_is_one_line(lines: Lines) -> None:
     assert "\x1b" not in lines.text
 
 
+_STEERING = "\x07\x1b\x7f\x85\x9b31m\u2028\u2029\u202e\u2066\ufeff\U000e0041\udc9b"
+
+
+def test_nothing_in_a_line_steers_a_terminal_or_ends_the_line(lines: Lines) -> None:
+    """C1 controls, separators of Unicode, and what turns the direction of writing, in the text and in fields."""
+    lines.logger.info("closed: %s", _STEERING, extra={"client": _STEERING, "in": {_STEERING: [_STEERING]}})
+    (line,) = lines.text.splitlines()
+    assert line.isprintable()
+
+
+def test_json_says_what_was_meant(as_json: Lines) -> None:
+    """What is escaped comes back; what can be printed stays readable."""
+    as_json.logger.info("closed", extra={"client": f"J\u00fcrgen{_STEERING}\U0001f600"})
+    assert [line["client"] for line in as_json.objects] == [f"J\u00fcrgen{_STEERING}\U0001f600"]
+    assert "J\u00fcrgen\\u0007\\u001b\\u007f\\u0085\\u009b31m\\u2028" in as_json.text and "\U0001f600" in as_json.text
+
+
 @pytest.mark.parametrize(
     "name", ["password", "passwd", "new_password", "token", "Authorization", "payload", "auth_data"]
 )
