@@ -130,7 +130,7 @@ class KeptSession(Session):
             expiry_interval=self.expiry_interval,
             created_at=self.created_at,
             disconnected_at=self.disconnected_at,
-            username=self.username,
+            username=self.user,
             epoch=self.epoch,
             owner=self.owner,
         )

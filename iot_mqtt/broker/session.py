@@ -13,7 +13,7 @@ from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Connect, PacketType
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.pipeline import Context, Timeout
-from iot_mqtt.ports.access import Permissions, Principal
+from iot_mqtt.ports.access import Permissions, Principal, user_of
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound, OutboundAliases, Piece, Row
 from iot_mqtt.values import Message, Subscription, Will
@@ -137,7 +137,6 @@ class Session:
     __slots__ = (
         "client_id",
         "version",
-        "username",
         "owner",
         "created_at",
         "connection",
@@ -171,8 +170,6 @@ class Session:
     def __init__(self, client_id: str, version: int, created_at: float, settings: MqttSettings) -> None:
         self.client_id = client_id
         self.version = version
-        #: As the client called itself; nobody need have verified it.
-        self.username: str | None = None
         #: Who began it (``Principal.identity``); None: nobody knows, it was kept before there were owners.
         self.owner: str | None = None
         self.created_at = created_at
@@ -194,6 +191,11 @@ class Session:
         self.denied: Counter[str] | None = None
         self.will: Will | None = None
         self.ended = False
+
+    @property
+    def user(self) -> str | None:
+        """The verified user whose it is; None: an anonymous client's, or nobody knows."""
+        return user_of(self.owner or "") or None
 
     @property
     def inflight_count(self) -> int:

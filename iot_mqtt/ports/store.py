@@ -30,6 +30,7 @@ class StoredSession:
     created_at: float
     #: None while connected; a start after a crash finds it so.
     disconnected_at: float | None
+    #: The user of ``owner``, for versions before ours, which show it; nobody reads it here.
     username: str | None
     #: Counts the connections of the session; the fence against late writes of an old owner.
     epoch: int

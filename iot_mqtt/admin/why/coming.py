@@ -135,16 +135,17 @@ def _refused(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | None]:
 
 
 def _bad_password(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | None]:
-    if last.username is None:
+    name = last.claimed_user
+    if name is None:
         return "no_user_name", "it names no user, and anonymous clients are not let in", "auth.allow_anonymous"
-    kept = facts.kept(last.listener, last.username)
+    kept = facts.kept(last.listener, name)
     if kept is None:
-        return "login_refused", last.text, f"iot-mqtt ctl auth explain --user {last.username}"
+        return "login_refused", last.text, f"iot-mqtt ctl auth explain --user {name}"
     do = f"ctl users {'passwd' if kept.known else 'add'}" if kept.file is None else f"passwd {kept.file}"
-    helps = f"iot-mqtt {do} {last.username}"
+    helps = f"iot-mqtt {do} {name}"
     if not kept.known:
-        return "unknown_user", f"there is no user {last.username!r}", helps
-    return "wrong_password", f"the password is not that of user {last.username!r}", helps
+        return "unknown_user", f"there is no user {name!r}", helps
+    return "wrong_password", f"the password is not that of user {name!r}", helps
 
 
 def _not_authorized(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | None]:
@@ -229,7 +230,8 @@ def _taker(facts: Facts, end: AttemptInfo) -> str:
     client = facts.client
     if end.reason != "session_taken_over" or client is None:
         return ""
-    return f": now it is connected from {client.peer} on {client.listener}, {_named(client.username)}"
+    user = _named(client.username, client.claimed_user)
+    return f": now it is connected from {client.peer} on {client.listener}, {user}"
 
 
 def _asked_by_others(facts: Facts) -> Iterator[Finding]:
@@ -278,12 +280,14 @@ def _rule(facts: Facts, action: str, asked: str, detail: str) -> str:
 rule_text = _rule
 
 
-def _named(username: str | None) -> str:
-    return "no user name" if username is None else f"user {username!r}"
+def _named(user: str | None, claimed: str | None) -> str:
+    if user is not None:
+        return f"user {user!r}"
+    return "no user name" if claimed is None else f"unverified user {claimed!r}"
 
 
 def _user(one: AttemptInfo) -> str:
-    return _named(one.username)
+    return _named(one.username, one.claimed_user)
 
 
 def _from(one: AttemptInfo) -> str:

@@ -77,7 +77,7 @@ class Facts:
     def users(self) -> tuple[str, ...]:
         """Whose it is, or was said to be."""
         own = self.session.owner if self.session is not None else None
-        said = [one.username for one in self.attempts]
+        said = [name for one in self.attempts for name in (one.username, one.claimed_user)]
         return tuple(dict.fromkeys(one for one in (own, self.client and self.client.username, *said) if one))
 
     @property

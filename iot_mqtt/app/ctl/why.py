@@ -127,8 +127,15 @@ def _whence(one: Json) -> str:
     """Who it was and where he came from; what was recorded before the node's last start has no user and no listener."""
     if one["peer"] and not one["listener"]:
         return f"from {one['peer']}"
-    user = "no user name" if one["username"] is None else f"user {plain(one['username'])}"
-    return user + (f", from {one['peer']} on {one['listener']}" if one["peer"] else "")
+    return _user(one) + (f", from {one['peer']} on {one['listener']}" if one["peer"] else "")
+
+
+def _user(one: Json) -> str:
+    """The verified user, and what the client calls itself where that is another name."""
+    user, claimed = one["username"], one["claimed_user"]
+    if user is None:
+        return "no user name" if claimed is None else f"unverified user {plain(claimed)}"
+    return f"user {plain(user)}" + ("" if claimed is None else f", calls itself {plain(claimed)}")
 
 
 Rows = Iterator[tuple[str, str]]
@@ -151,10 +158,9 @@ def _spoken(protocol: str) -> str:
 
 def _connected(client: Json | None, session: Json | None, now: float) -> str:
     if client is not None:
-        user = f"user {plain(client['username'])}" if client["username"] is not None else "no user name"
         return (
             f"yes, for {span(now - client['connected_at'])}, from {client['peer']} on {client['listener']} "
-            f"({_spoken(client['protocol'])}, {user}, keep-alive {client['keep_alive']} s)"
+            f"({_spoken(client['protocol'])}, {_user(client)}, keep-alive {client['keep_alive']} s)"
         )
     left = session["disconnected_at"] if session is not None else None
     return "no" if left is None else f"no, since {moment(left)} ({span(max(0.0, now - left))} ago)"

@@ -72,8 +72,7 @@ class TopicKnowledge:
 
     def _subscriber(self, view: View, client_id: str, subscription: Subscription, topic: str) -> Subscriber:
         session, client = view.session(client_id), view.client(client_id)
-        user = session.owner if session is not None else None
-        user = user or (client.username if client is not None else None)
+        user = session.owner or None if session is not None else None
         who = Principal(client_id, user, user is None, address=host_of(client.peer) if client is not None else "")
         answer = self._access.may(who, Question("receive", topic))
         shared = parse_shared(subscription.filter)

@@ -289,11 +289,24 @@ class Connection(AnswerWriter):
 
     # Who it is, and what it may do.
 
+    @property
+    def user(self) -> str | None:
+        """The verified user; None: an anonymous client, or it is not let in yet."""
+        return None if self.principal is None else self.principal.owner or None
+
+    @property
+    def claimed_user(self) -> str | None:
+        """What the client calls itself, if that is not who it is, or not yet."""
+        claimed = None if self.connect is None else self.connect.username or None
+        return None if claimed == self.user else claimed
+
     def who(self) -> dict[str, str | None]:
-        """What the client says of itself and where it is, for the log: known before it is let in, and not to be
-        believed then.
+        """Who and where the client is, for the log. Its name, and what it calls itself, are known before it is let in,
+        and not to be believed then.
         """
-        return dict(zip(WHO, self.whose(), strict=True))
+        who: dict[str, str | None] = dict(zip(WHO, self.whose(), strict=True))
+        claimed = self.claimed_user
+        return who if claimed is None else {**who, "claimed_user": shortened(claimed)}
 
     def whose(self) -> tuple[str, str, str | None, str | None]:
         """The same without the names, which are ``WHO``."""
@@ -305,7 +318,7 @@ class Connection(AnswerWriter):
             "?" if channel is None else channel.peer,
             "?" if channel is None else channel.listener,
             shortened(client_id),
-            shortened(None if connect is None else connect.username),
+            shortened(self.user),
         )
 
     def note_origin(self) -> None:

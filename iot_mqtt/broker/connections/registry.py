@@ -193,9 +193,9 @@ class Connections:
         self.detach(session, connection, reason)
         self._accompaniment.by.client_left(connection)
         if session.ended:
-            self._attempts.ended(session.client_id, session.username, reason, connection, detail)
+            self._attempts.ended(session.client_id, session.user, reason, connection, detail)
         else:
-            self._attempts.left(session.client_id, session.username, reason, connection, detail)
+            self._attempts.left(session.client_id, session.user, reason, connection, detail)
         self._turn.plan_if_unsettled()
 
     def count_bytes(self) -> None:

@@ -10,7 +10,10 @@ class ClientInfo:
     """One connected client."""
 
     client_id: str
+    #: The verified user; None: an anonymous client.
     username: str | None
+    #: What the client calls itself, where that is another name.
+    claimed_user: str | None
     peer: str
     listener: str
     protocol: str  # of MQTT: "3.1", "3.1.1", "5.0"; of a gateway the name of its codec
@@ -40,11 +43,14 @@ class AttemptInfo:
     reason: str
     #: The same for people.
     text: str
+    #: The verified user; None: nobody was verified, or an anonymous client.
     username: str | None
     #: Empty where nobody was connected when the session ended.
     peer: str
     #: Empty where that is not known any more: of connections in the life of the node before this one.
     listener: str
+    #: What a client that was refused calls itself, where that is another name.
+    claimed_user: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,7 @@ class ClientsWanted:
 
     #: What the client id begins with.
     prefix: str | None = None
+    #: The verified one; "": none.
     user: str | None = None
     #: An address, or a network such as 10.0.7.0/28.
     address: str | None = None

@@ -25,9 +25,11 @@ class DroppedInfo:
     first: float
     last: float
     detail: str
-    #: Of clients that were not let in.
+    #: Of clients that were not let in: the verified user, if it came so far.
     user: str | None
     peer: str
+    #: What such a client calls itself, where that is another name.
+    claimed_user: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,6 @@ class Attaching:
         session.connection = connection
         adopt(self.sessions, session, owner_of(connection))
         session.version = int(connect.version)
-        session.username = connect.username
         if isinstance(session, KeptSession):
             session.disconnected_at = None
             session.epoch += 1

@@ -24,9 +24,10 @@ __all__ = ["Attempts", "MemoryBounds", "tell_attempt"]
 _REFUSALS: Final = frozenset({"refused", "unnamed"})
 _EVENTS = {"refused": CLIENT_REFUSED, "ended": SESSION_ENDED}
 _TOLD = ("client", "user", "peer", "listener", "reason", "text")
+_TOLD_REFUSED = (*_TOLD, "claimed_user")
 
 #: Those of an ``AttemptInfo``; every session that ends with its connection leaves some, and hardly anybody asks.
-Fields = tuple[str, str, float, str, str, str | None, str, str]
+Fields = tuple[str, str, float, str, str, str | None, str, str, str | None]
 #: Characters that are kept of what a client says.
 LONGEST = 256
 #: Bytes of an entry beside its texts, about.
@@ -43,13 +44,27 @@ def _unnamed(host: str) -> str:
 
 
 class Attempt(Protocol):
-    """A connection that had a session, or asked for one."""
+    """A connection that had a session, or did not say whose it wants."""
 
     @property
     def connect(self) -> Connect | None: ...
 
     @property
     def ctx(self) -> Context | None: ...
+
+
+class Newcomer(Attempt, Protocol):
+    """A connection that asked for a session."""
+
+    @property
+    def user(self) -> str | None:
+        """The verified one."""
+        ...
+
+    @property
+    def claimed_user(self) -> str | None:
+        """What the client calls itself, if that is another name."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +106,32 @@ class Attempts:
             AttemptInfo(*self._entries[number][0]) for number in reversed(self._by_client.get(client_id[:LONGEST], {}))
         ]
 
-    def refused(self, connection: Attempt, reason: str, detail: str) -> None:
+    def refused(self, connection: Newcomer, reason: str, detail: str) -> None:
         """A CONNECT was not accepted."""
         connect = connection.connect
         if connect is not None and not connect.client_id:
             self.unnamed(connection, reason, detail)
         elif connect is not None:
-            self._note(connection, "refused", connect.client_id, connect.username, reason, detail or end_text(reason))
+            self._note(
+                connection,
+                "refused",
+                connect.client_id,
+                connection.user,
+                reason,
+                detail or end_text(reason),
+                connection.claimed_user,
+            )
 
     def ended(
-        self, client_id: str, username: str | None, end: str, connection: Attempt | None = None, detail: str = ""
+        self, client_id: str, user: str | None, end: str, connection: Attempt | None = None, detail: str = ""
     ) -> None:
         """A session is no more."""
-        self._note(connection, "ended", client_id, username, end, end_text(end, detail))
+        self._note(connection, "ended", client_id, user, end, end_text(end, detail))
 
-    def left(self, client_id: str, username: str | None, end: str, connection: Attempt, detail: str) -> None:
+    def left(self, client_id: str, user: str | None, end: str, connection: Attempt, detail: str) -> None:
         """A session has lost its connection, and waits for the client."""
         if end != CLIENT_DISCONNECTED:
-            self._note(connection, "left", client_id, username, end, end_text(end, detail))
+            self._note(connection, "left", client_id, user, end, end_text(end, detail))
 
     def unnamed(self, connection: Attempt, reason: str, detail: str) -> None:
         """A connection ended before it was known who its client is."""
@@ -129,15 +152,22 @@ class Attempts:
         return (AttemptInfo(*fields) for fields, _, _ in reversed(self._entries.values()) if fields[1] in _REFUSALS)
 
     def _note(
-        self, connection: Attempt | None, kind: str, client_id: str, username: str | None, reason: str, text: str
+        self,
+        connection: Attempt | None,
+        kind: str,
+        client_id: str,
+        user: str | None,
+        reason: str,
+        text: str,
+        claimed: str | None = None,
     ) -> None:
         channel = connection.ctx.channel if connection is not None and connection.ctx is not None else None
         peer, listener = ("", "") if channel is None else (channel.peer, channel.listener)
-        username = None if username is None else username[:LONGEST]
+        user, claimed = (None if name is None else name[:LONGEST] for name in (user, claimed))
         client_id, text, peer = client_id[:LONGEST], text[:LONGEST], peer[:LONGEST]
         if kind == "unnamed":
             client_id = _unnamed(host_of(peer))
-        fields = (client_id, kind, self._wall(), reason, text, username, peer, listener)
+        fields = (client_id, kind, self._wall(), reason, text, user, peer, listener, claimed)
         self._add(fields, source_of(peer))
         noted = self.noted
         if noted is not None:
@@ -146,7 +176,7 @@ class Attempts:
     def _add(self, fields: Fields, address: str) -> None:
         bounds = self._bounds
         number = self._next = self._next + 1
-        size = AROUND + len(fields[0]) + len(fields[4]) + len(fields[5] or "")
+        size = AROUND + len(fields[0]) + len(fields[4]) + len(fields[5] or "") + len(fields[8] or "")
         self._entries[number] = (fields, address, size)
         self._bytes += size
         own = self._by_client.setdefault(fields[0], {})
@@ -175,7 +205,9 @@ class Attempts:
 
 def tell_attempt(events: Events, attempt: Fields) -> None:
     """What is remembered of a client is an event, if the client had a name."""
-    client_id, remembered, _, reason, text, username, peer, listener = attempt
+    client_id, remembered, _, reason, text, user, peer, listener, claimed = attempt
     kind = _EVENTS.get(remembered)
-    if kind is not None:
-        events.note(kind, _TOLD, (client_id, username, peer, listener, reason, text))
+    if kind == CLIENT_REFUSED:
+        events.note(kind, _TOLD_REFUSED, (client_id, user, peer, listener, reason, text, claimed))
+    elif kind is not None:
+        events.note(kind, _TOLD, (client_id, user, peer, listener, reason, text))

@@ -116,7 +116,7 @@ class Expiry:
     def _expire(self, session: KeptSession) -> None:
         session.expiry_timer = None
         if session.connection is None and not session.ended:
-            self.attempts.ended(session.client_id, session.username, SESSION_EXPIRED)
+            self.attempts.ended(session.client_id, session.user, SESSION_EXPIRED)
             self.end(session)
             self.turn.plan()
 

@@ -75,7 +75,6 @@ class SessionRestoring:
         session.durable = True
         session.expiry_interval = stored.expiry_interval
         session.disconnected_at = stored.disconnected_at
-        session.username = stored.username
         self.sessions.own(session, stored.owner)
         session.epoch = stored.epoch
         session.counted = None

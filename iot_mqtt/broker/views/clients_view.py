@@ -69,7 +69,8 @@ class ClientsView:
         connect = connection.connect
         return ClientInfo(
             client_id=session.client_id,
-            username=session.username,
+            username=session.user,
+            claimed_user=connection.claimed_user,
             peer=channel.peer if channel else "",
             listener=channel.listener if channel else "",
             protocol=connection.serving.kind.codec or PROTOCOLS[session.version],
@@ -97,7 +98,7 @@ def _fitting(wanted: ClientsWanted) -> Callable[[Session], bool]:
         return (
             (wanted.prefix is None or session.client_id.startswith(wanted.prefix))
             and (part is None or part in session.client_id.casefold())
-            and (wanted.user is None or session.username == wanted.user)
+            and (wanted.user is None or (session.user or "") == wanted.user)
             and (wanted.listener is None or (channel is not None and channel.listener == wanted.listener))
             and (network is None or (channel is not None and _within(channel.peer, network)))
         )

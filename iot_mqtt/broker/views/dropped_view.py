@@ -54,7 +54,9 @@ def _of_trouble(client_id: str, one: Trouble) -> DroppedInfo:
 def _of_attempt(one: AttemptInfo) -> DroppedInfo:
     # What came from an address that said nothing of itself is kept under no client id that there can be.
     client_id = "" if one.kind == "unnamed" else one.client_id
-    return DroppedInfo("connect", one.reason, client_id, "", "", 1, one.at, one.at, one.text, one.username, one.peer)
+    return DroppedInfo(
+        "connect", one.reason, client_id, "", "", 1, one.at, one.at, one.text, one.username, one.peer, one.claimed_user
+    )
 
 
 def _fits(one: DroppedInfo, wanted: DroppedWanted) -> bool:

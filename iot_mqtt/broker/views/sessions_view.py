@@ -114,7 +114,7 @@ class SessionsView:
         session = self._sessions.get(client_id)
         if session is None:
             return False
-        self._attempts.ended(client_id, session.username, SESSION_PURGED, session.connection)
+        self._attempts.ended(client_id, session.user, SESSION_PURGED, session.connection)
         self._end(session, ReasonCode.ADMINISTRATIVE_ACTION)
         await self._turn.settled()
         return True

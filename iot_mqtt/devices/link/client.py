@@ -212,7 +212,7 @@ class GatewayClient:
         gateway = self._login.gateway
         if connack.reason:
             reason = connack.reason.name.lower()
-            told = {"gateway": gateway, "user": self._login.username, "peer": self._peer}
+            told = {"gateway": gateway, "claimed_user": self._login.username, "peer": self._peer}
             log.warning("a gateway's login was refused: %s", reason, extra=told)
             self._counters.refused[reason] += 1
             self._link.refuse(reason)

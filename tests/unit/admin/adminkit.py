@@ -75,6 +75,7 @@ UPLINK = UplinkInfo(
 CLIENT = ClientInfo(
     client_id="c",
     username="joe",
+    claimed_user=None,
     peer="10.0.0.1:5",
     listener="mqtt",
     protocol="5.0",

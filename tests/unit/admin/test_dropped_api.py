@@ -26,7 +26,7 @@ class Node:
         self.counters.recent.note(client, reason, topic, publisher=publisher)
 
     def refuse(self, at: float, client: str, kind: str = "refused") -> None:
-        fields = (client, kind, at, "not_authorized", "no", "eve", "10.0.0.7:4711", "mqtt")
+        fields = (client, kind, at, "not_authorized", "no", None, "10.0.0.7:4711", "mqtt", "eve")
         self.attempts._add(fields, "10.0.0.7")
 
 
@@ -70,10 +70,11 @@ def test_the_last_of_all_kinds_comes_first(browser: Browser) -> None:
         "last": 3,
         "detail": "",
         "user": None,
+        "claimed_user": None,
         "peer": "",
         "node": "n1",
     }
-    assert (answer["items"][3]["user"], answer["items"][3]["peer"]) == ("eve", "10.0.0.7:4711")
+    assert (answer["items"][3]["claimed_user"], answer["items"][3]["peer"]) == ("eve", "10.0.0.7:4711")
     assert answer["totals"]["dropped"] == {"queue_full": 1, "too_large": 1}
     assert answer["totals"]["denied"] == {"publish": 1}
 

@@ -44,8 +44,9 @@ HELD = HeldOff("device", "c", 3, 40.0, "garbage: bad magic")
 
 
 def attempt(kind: str, reason: str, text: str = "", *, at: float = NOW - 5, user: str | None = "joe") -> AttemptInfo:
-    """From where the client is as well."""
-    return AttemptInfo("c", kind, at, reason, text or reason, user, "10.0.0.1:5", "mqtt")
+    """From where the client is as well; nobody has verified the user of one that was refused."""
+    verified, claimed = (None, user) if kind == "refused" else (user, None)
+    return AttemptInfo("c", kind, at, reason, text or reason, verified, "10.0.0.1:5", "mqtt", claimed)
 
 
 def trouble(code: str, topic: str = "", detail: str = "", count: int = 1) -> Trouble:

@@ -10,7 +10,7 @@ BOUNDS = MemoryBounds(entries=80, parts=8, each=3)
 
 
 def _add(attempts: Attempts, client_id: str, address: str = "10.0.0.1", at: float = 0.0) -> None:
-    attempts._add((client_id, "refused", at, "not_authorized", "no", None, f"{address}:5000", "mqtt"), address)
+    attempts._add((client_id, "refused", at, "not_authorized", "no", None, f"{address}:5000", "mqtt", None), address)
 
 
 def test_the_last_of_each_client_are_kept() -> None:

@@ -12,6 +12,7 @@ from iot_mqtt.broker.facade import ClientInfo, ClientsWanted, Published, Session
 from iot_mqtt.codec import ConnectWill, PacketType, Properties
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.pipeline import OutboxSettings
+from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.values import Message, Subscription
 from tests.unit.broker.harness import OF_SESSIONS, V31, V311, Node, run
@@ -89,7 +90,7 @@ def test_a_client_as_it_is() -> None:
     node.connect("writer").publish("t", b"x", qos=1)
     info = node.view.client("c")
     assert isinstance(info, ClientInfo)
-    assert (info.client_id, info.username, info.protocol) == ("c", "u", "3.1.1")
+    assert (info.client_id, info.username, info.claimed_user, info.protocol) == ("c", None, "u", "3.1.1")
     assert (info.clean_start, info.keep_alive, info.listener) == (False, 30, "embedded")
     assert info.connected_at == node.clock.wall()
     assert (info.subscriptions, info.inflight, info.queued) == (2, 1, 0)
@@ -251,13 +252,20 @@ def outcome(node: Node, coroutine: Coroutine[Any, Any, Any]) -> Any:
     return results[0]
 
 
+class Believing:
+    """Takes every client at its word."""
+
+    async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
+        return Principal(attempt.client_id, attempt.username)
+
+
 def listed(found: Sequence[Any]) -> list[str]:
     return [one.client_id for one in found]
 
 
 def test_clients_can_be_narrowed() -> None:
     """By what their ids begin with, user, address or network, and listener."""
-    node = Node()
+    node = Node(authenticator=Believing())
     for name, user in (("plc-1", "ann"), ("plc-2", "bob"), ("hmi", "ann")):
         node.connect(name, username=user)
     clients = node.view.clients

@@ -50,6 +50,7 @@ export interface Counters {
 export interface Client {
   client_id: string;
   username: string | null;
+  claimed_user: string | null;
   peer: string;
   listener: string;
   protocol: string;
@@ -198,6 +199,7 @@ export interface DroppedItem {
   last: number;
   detail: string;
   user: string | null;
+  claimed_user: string | null;
   peer: string;
   node: string;
 }

@@ -152,6 +152,7 @@ function Connection({ why: { client, node } }: { why: Why }) {
             [t("clients.node"), node],
             [t("clients.peer"), client.peer],
             [t("clients.user"), client.username ?? "–"],
+            ...(client.claimed_user ? [[t("clients.claimed"), client.claimed_user] as [string, string]] : []),
             [t("clients.listener"), `${client.listener}, MQTT ${client.protocol}`],
             [t("clients.since"), `${time(client.connected_at)} (${ago(client.connected_at)})`],
             [t("client.keep_alive"), client.keep_alive ? duration(client.keep_alive) : "–"],

@@ -111,7 +111,7 @@ function Last({ items }: { items: DroppedItem[] }) {
             <td>{one.publisher ? <ClientLink id={one.publisher} /> : "–"}</td>
             <td>
               {one.client_id ? <ClientLink id={one.client_id} /> : "–"}
-              {one.peer && <small> {[one.user, one.peer].filter(Boolean).join(", ")}</small>}
+              {one.peer && <small> {[who(one), one.peer].filter(Boolean).join(", ")}</small>}
             </td>
             <td class="end">{number(one.count)}</td>
             <td class="mono">{one.node}</td>
@@ -140,3 +140,8 @@ export default {
   view: DroppedMessages,
   search,
 } satisfies Page;
+
+/** Of a client that was not let in: the verified user, or what it calls itself. */
+function who({ user, claimed_user }: DroppedItem): string | null {
+  return user ?? (claimed_user && `${t("clients.claimed")} ${claimed_user}`);
+}
