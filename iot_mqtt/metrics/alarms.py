@@ -77,6 +77,11 @@ _KNOWN: Final = tuple(
             "have NTP (chrony, systemd-timesyncd) set the clock of that machine; a node measures it again by itself",
         ),
         (
+            r"the list of revoked certificates",
+            "revocation_list",
+            "put the authority's list of now in place of the old one; it is read without a restart",
+        ),
+        (
             r"certificate",
             "certificate",
             "put new files in place of the old ones; they are read without a restart",

@@ -21,6 +21,9 @@ class PortFacts(Protocol):
     def days_left(self) -> Mapping[str, float]: ...
 
     @property
+    def lists_left(self) -> Mapping[tuple[str, str], float]: ...
+
+    @property
     def failures(self) -> Mapping[str, int]: ...
 
     @property
@@ -28,7 +31,7 @@ class PortFacts(Protocol):
 
 
 class CertificatesCollector(Collector):
-    """One sample for each certificate, each kind of failure, each port."""
+    """One sample for each certificate, each list of revoked ones, each kind of failure, each port."""
 
     def __init__(self, facts: Callable[[], Iterable[PortFacts]]) -> None:
         self._facts = facts
@@ -44,6 +47,11 @@ class CertificatesCollector(Collector):
             "Seconds until it is over; negative: it is.",
             labels=("listener", "file"),
         )
+        lists = GaugeMetricFamily(
+            "iot_mqtt_tls_crl_left_seconds",
+            "Seconds until an authority's list of revoked certificates is over; negative: it is.",
+            labels=("listener", "file", "authority"),
+        )
         outdated = GaugeMetricFamily(
             "iot_mqtt_tls_outdated", "1 while new files cannot be used and the old ones stay.", labels=("listener",)
         )
@@ -55,6 +63,8 @@ class CertificatesCollector(Collector):
             for path, left in port.days_left.items():
                 days.add_metric((port.name, path), left)
                 seconds.add_metric((port.name, path), left * 86400)
+            for (path, authority), left in port.lists_left.items():
+                lists.add_metric((port.name, path, authority), left)
             for reason, count in sorted(port.failures.items()):
                 failures.add_metric((port.name, reason), float(count))
-        yield from (seconds, days, outdated, failures)
+        yield from (seconds, days, lists, outdated, failures)

@@ -7,17 +7,13 @@ issuer and number, where a port has lists, and looked for in each new list.
 from __future__ import annotations
 
 import logging
-import re
 import ssl
-from pathlib import Path
-from typing import Final
 
 from iot_mqtt.errors import Refused
 from iot_mqtt.pipeline.channel import Channel
+from iot_mqtt.pipeline.revocation_lists import lists_in
 
 log = logging.getLogger(__name__)
-
-_LIST: Final = re.compile(rb"-----BEGIN X509 CRL-----.*?-----END X509 CRL-----", re.DOTALL)
 
 
 class Shown:
@@ -64,13 +60,10 @@ class Shown:
 
     def _revoked(self) -> set[tuple[bytes, int]]:
         """Of the numbers that were shown here, those in the lists."""
-        from cryptography.x509 import load_pem_x509_crl
-
         shown = set(self._numbers.values())
         found: set[tuple[bytes, int]] = set()
         for path in self._lists:
-            for text in _LIST.findall(Path(path).read_bytes()):
-                revoked = load_pem_x509_crl(text)
+            for revoked in lists_in(path):
                 issuer = revoked.issuer.public_bytes()
                 if issuer in self._issuers:
                     found.update(one for entry in revoked if (one := (issuer, entry.serial_number)) in shown)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from iot_mqtt.pipeline.certificates import Certificate, read_certificate
 from iot_mqtt.pipeline.login_budget import LoginBudget
+from iot_mqtt.pipeline.revocation_lists import ForeignList, RevocationList, read_lists, require_authorities
 from iot_mqtt.pipeline.revoked import Shown
 from iot_mqtt.pipeline.settings import TlsSettings
 from iot_mqtt.pipeline.tls import kind_of_failure, ssl_text
@@ -59,6 +60,7 @@ class TlsContext:
         #: The files of now could not be used; those of before still are.
         self.outdated = False
         self.certificates: tuple[Certificate, ...] = ()
+        self.revocation_lists: tuple[RevocationList, ...] = ()
         #: The clients' certificates of the connections that there are, where there are lists of revoked ones.
         self.shown = Shown(settings.crl)
         self._seen = self._being_written = _signatures(settings)
@@ -104,7 +106,8 @@ class TlsContext:
                 by_name.setdefault(name, further)
         if settings.certificates:
             context.sni_callback = partial(_choose, by_name)
-        self._context, self.certificates = context, tuple(certificates)
+        lists = tuple(one for path in settings.crl for one in _read_lists(path, settings.client_ca))
+        self._context, self.certificates, self.revocation_lists = context, tuple(certificates), lists
         try:
             self.shown.close_revoked()
         except (OSError, ValueError) as error:
@@ -193,6 +196,17 @@ def _read(path: str) -> Certificate:
         return read_certificate(path)
     except (OSError, ValueError) as error:
         raise TlsConfigurationError(f"TLS: cannot read {path}: {error}") from error
+
+
+def _read_lists(path: str, authorities: str) -> tuple[RevocationList, ...]:
+    try:
+        found = read_lists(path)
+        require_authorities(path, authorities)
+    except ForeignList as error:
+        raise TlsConfigurationError(f"TLS: crl: {error}") from error
+    except (OSError, ValueError) as error:
+        raise TlsConfigurationError(f"TLS: crl: cannot use {path} with {authorities}: {error}") from error
+    return found
 
 
 def _signatures(settings: TlsSettings) -> _Signature:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from iot_mqtt.app.config import DEFAULT_FILE, ConfigError, LoadedConfig, default
 from iot_mqtt.app.config.checks import serving_problems
 from iot_mqtt.app.config.comparing import defaults, differences
 from iot_mqtt.app.config.effects import notes
-from iot_mqtt.app.config.file_checks import file_problems
+from iot_mqtt.app.config.file_checks import file_notes, file_problems
 from iot_mqtt.app.config.limits import RENAMED
 from iot_mqtt.app.config.migrating import migrate
 from iot_mqtt.app.config.text import explained, reference, shown, value_text
@@ -90,7 +91,7 @@ def check(path: str | None, sets: tuple[str, ...]) -> None:
     problems += file_problems(loaded, problems)
     if problems:
         raise refused(ConfigError(problems))
-    for note in notes(loaded):
+    for note in (*notes(loaded), *file_notes(loaded, time.time())):
         click.echo(f"note: {note}")
     click.echo(f"{path or 'defaults'}: ok")
 

@@ -174,12 +174,13 @@ class AdminPort:
         tls = make_tls_settings(admin.tls)
         factory = site
         if tls is not None:
-            context = TlsContext(tls)
+            with named_by("admin"):
+                context = TlsContext(tls)
             certificates.add("admin", context)
             factory = TlsSite(site, context)
         port: Any = CalmPort(admin.port, factory, BACKLOG, admin.host, self._reactor)
         port.accepts = ACCEPTS
-        with named_by("admin.port"):
+        with named_by("admin"):
             port.startListening()
         self._port = port
         address = bound(port.getHost())

@@ -1,12 +1,16 @@
-"""The certificates of a node's ports: read again when they change, and missed before they are over."""
+"""The certificates of a node's ports, and their lists of revoked ones: read again when they change, and missed before
+they are over.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 
 from iot_mqtt.pipeline import TlsConfigurationError, TlsContext
+from iot_mqtt.pipeline.revocation_lists import counting, troubles
 from iot_mqtt.ports.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -29,6 +33,8 @@ class PortFacts:
     name: str
     #: Days until each certificate is over, by its file.
     days_left: Mapping[str, float]
+    #: Seconds until each list of revoked certificates is over that says so, by its file and its authority.
+    lists_left: Mapping[tuple[str, str], float]
     #: Failed handshakes by kind.
     failures: Mapping[str, int]
     #: Its files of now cannot be used, those of before still are.
@@ -43,6 +49,8 @@ class Certificates:
         self._ports: dict[str, TlsContext] = {}
         #: When the log has to say again what is over soon.
         self._say_at = 0.0
+        #: What it has said of lists.
+        self._said: frozenset[str] = frozenset()
         #: What has a call made regularly; None before ``begin``, and once it was told to.
         self._repeat: Repeat | None = None
 
@@ -68,13 +76,19 @@ class Certificates:
         self._say_at = 0.0
 
     def look(self) -> None:
-        """Read those again that changed, and once a day say what is over soon."""
+        """Read those again that changed, and once a day say what is over soon; of a list, which may live hours, at
+        once.
+        """
         for name, context in self._ports.items():
             self._renew(name, context, changed_only=True)
+        lists = tuple(self._lists_ending())
+        said: Iterable[str] = (one for one in lists if one not in self._said)
         if self._clock.monotonic() >= self._say_at:
             self._say_at = self._clock.monotonic() + SAY_SECONDS
-            for alarm in self._ending():
-                log.warning("%s", alarm)
+            said = (*self._ending(), *lists)
+        for alarm in said:
+            log.warning("%s", alarm)
+        self._said = frozenset(lists)
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -84,14 +98,22 @@ class Certificates:
             for name, context in self._ports.items()
             if context.outdated
         )
-        return (*self._ending(), *outdated)
+        return (*self._ending(), *self._lists_ending(), *outdated)
 
     def facts(self) -> list[PortFacts]:
         """For metrics."""
         now = self._clock.wall()
         return [
             PortFacts(
-                name, {one.path: one.days_left(now) for one in tls.certificates}, dict(tls.failures), tls.outdated
+                name,
+                {one.path: one.days_left(now) for one in tls.certificates},
+                {
+                    (one.path, one.authority): one.ends - now
+                    for one in counting(tls.revocation_lists, now)
+                    if isfinite(one.ends)
+                },
+                dict(tls.failures),
+                tls.outdated,
             )
             for name, tls in self._ports.items()
         ]
@@ -121,3 +143,9 @@ class Certificates:
                     yield f"listener {name}: the certificate {one.path} is over for {-days:.0f} days"
                 elif days < WARN_DAYS:
                     yield f"listener {name}: the certificate {one.path} is over in {days:.0f} days"
+
+    def _lists_ending(self) -> Iterator[str]:
+        now = self._clock.wall()
+        for name, context in self._ports.items():
+            for trouble in troubles(context.revocation_lists, now):
+                yield f"listener {name}: {trouble}"

@@ -142,7 +142,7 @@ class Listeners:
             banned=self._banned,
         )
         try:
-            with named_by(f"listeners.{name}.port"):
+            with named_by(f"listeners.{name}"):
                 listening = listen(
                     self._reactor,
                     settings,

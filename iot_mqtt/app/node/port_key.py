@@ -1,4 +1,4 @@
-"""The configuration key of a port that cannot be opened."""
+"""The configuration keys of a port that cannot be opened."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from twisted.internet.error import CannotListenError
+
+from iot_mqtt.pipeline import TlsConfigurationError
 
 
 class PortRefused(CannotListenError):
@@ -20,9 +22,11 @@ class PortRefused(CannotListenError):
 
 
 @contextmanager
-def named_by(key: str) -> Iterator[None]:
-    """Around the opening of a port."""
+def named_by(section: str) -> Iterator[None]:
+    """Around the opening of a port; ``section`` is what its keys begin with."""
     try:
         yield
     except CannotListenError as error:
-        raise PortRefused(key, error) from error
+        raise PortRefused(f"{section}.port", error) from error
+    except TlsConfigurationError as error:
+        raise TlsConfigurationError(f"{section}.tls: {error}") from error

@@ -1,4 +1,4 @@
-"""Faults in who a client is: names, identities."""
+"""Faults in who a client is: names, identities, lists of revoked certificates."""
 
 from __future__ import annotations
 
@@ -22,5 +22,21 @@ ACCESS: Final = (
         "if owner and self.generation else owner",
         ("tests/unit/ports/test_identity.py",),
         "a name with a NUL in it has the sessions of another user",
+    ),
+    Mutation(
+        "access.any-list",
+        "iot_mqtt/pipeline/revocation_lists.py",
+        "if not any(_signed(authority, one) for authority in named):",
+        "if not named:",
+        ("tests/unit/pipeline/test_revocation_lists.py",),
+        "a list that OpenSSL cannot verify takes the place of a good one, and locks all clients out",
+    ),
+    Mutation(
+        "access.list-said-late",
+        "iot_mqtt/pipeline/revocation_lists.py",
+        "if (self.ends - now) * _LATE < self.ends - self.begins:",
+        "if self.ends < self.begins:",
+        ("tests/unit/pipeline/test_revocation_lists.py",),
+        "a list ends, and nobody was told before",
     ),
 )

@@ -41,7 +41,21 @@ NOT_BASE = "milliseconds|microseconds|nanoseconds|minutes|hours|days|weeks|kilob
 OLD = {"iot_mqtt_tls_certificate_days"}
 #: Labels whose values others choose are not bounded: client ids, topics, users, addresses.
 LABELS = {
-    *("action", "cause", "codec", "event", "file", "from", "le", "limit", "listener", "node", "outcome", "peer"),
+    *(
+        "action",
+        "authority",
+        "cause",
+        "codec",
+        "event",
+        "file",
+        "from",
+        "le",
+        "limit",
+        "listener",
+        "node",
+        "outcome",
+        "peer",
+    ),
     *("reason", "state", "type", "version", "webhook"),
 }
 
@@ -51,6 +65,7 @@ class Port:
 
     name = "mqtts"
     days_left = {"server.crt": 30.0}
+    lists_left = {("crl.pem", "CN=ca"): 1.0}
     failures = {"not_tls": 1}
     outdated = False
 

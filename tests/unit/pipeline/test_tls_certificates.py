@@ -139,8 +139,14 @@ def test_without_a_valid_list_nobody_gets_in(
     server: Server, echo: Layout, files: Files, tmp_path: Path, which: str, kind: str
 ) -> None:
     """An authority whose list is out of date, or is not there: who is revoked is not known."""
-    (tmp_path / "others").mkdir()
-    crl = revoke(files, until=-DAY) if which == "old" else revoke(Files(tmp_path / "others"))
+    if which == "old":
+        crl = revoke(files, until=-DAY)
+    else:
+        (tmp_path / "others").mkdir()
+        others = Files(tmp_path / "others")
+        crl = revoke(others)
+        with Path(files.client_ca).open("ab") as authorities:
+            authorities.write(others.client_authority.cert_pem.bytes())
     listening = server.listen(echo, mutual(files, crl))
 
     def client() -> None:

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from iot_mqtt.app.cli import main
+from tests.unit.pipeline.test_revocation_lists import write as write_list
 from tests.unit.pipeline.tls_kit import Files
 
 TLS = "listeners.mqtts.tls"
@@ -113,6 +114,18 @@ def test_files_that_can_be_used_are_fine(files: Files) -> None:
     assert not (files.folder / "new.log").exists()
     token = ("auth.chain=[jwt]", "auth.jwt.secret_file={}/good-secret", "auth.jwt.jwks_url=https://x.example")
     assert check(files, *token)[0] == 0
+
+
+def test_a_list_that_is_over_is_noted_and_one_of_another_authority_a_problem(files: Files, tmp_path: Path) -> None:
+    """A node serves with the one, and all but clients with certificates get in; not with the other."""
+    over = write_list(files, "over")
+    lists = (*SERVER, f"{TLS}.ca={{}}/client-ca.pem", f"{TLS}.crl={over}")
+    code, output = check(files, *lists)
+    assert code == 0
+    assert f"{TLS}.crl: the list of revoked certificates {over} is over since 1970-04-19" in output
+    foreign = write_list(Files(tmp_path), "foreign")
+    code, output = check(files, *lists, f"{TLS}.crl={foreign}")
+    assert code == 1 and TLS in output and "crl: " in output and "foreign.pem is of" in output
 
 
 def test_a_look_at_files_loads_no_library_of_clusters() -> None:

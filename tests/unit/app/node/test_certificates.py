@@ -12,6 +12,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from iot_mqtt.app.node.certificates import LOOK_SECONDS, Certificates
 from iot_mqtt.metrics.certificates import CertificatesCollector
 from iot_mqtt.pipeline import ManualClock, TlsContext, TlsSettings
+from tests.unit.pipeline.test_revocation_lists import write as write_list
+from tests.unit.pipeline.tls_kit import Files
 
 AUTHORITY = trustme.CA()
 
@@ -100,3 +102,49 @@ def test_new_files_come_by_themselves_and_wrong_ones_are_an_alarm(path: str, cap
     certificates.reload()
     assert not certificates.alarms
     assert 'iot_mqtt_tls_outdated{listener="mqtts"} 0.0' in shown()
+
+
+def with_list(tmp_path: Path, day: float) -> tuple[Certificates, ManualClock, Files, str]:
+    """A port with a list that is good from the hundredth to the hundred and eighth day."""
+    files, clock = Files(tmp_path), ManualClock(wall=day * 86_400)
+    path = write_list(files, "crl")
+    certificates = Certificates(clock)
+    settings = TlsSettings(files.certificate, files.key, client_ca=files.client_ca, crl=(path,))
+    certificates.add("mqtts", TlsContext(settings))
+    return certificates, clock, files, path
+
+
+def test_a_list_that_ends_is_missed_in_its_last_quarter(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Once a day, at once when it is over, and until there is a new one."""
+    certificates, clock, files, path = with_list(tmp_path, 105.5)
+    certificates.look()
+    assert not certificates.alarms and not caplog.records
+    for day, words in ((106.5, "is over at"), (107, "is over at"), (107.6, "is over at"), (108.1, "is over since")):
+        clock.advance(day * 86_400 - clock.wall())
+        for _ in range(3):
+            certificates.look()
+        (alarm,) = certificates.alarms
+        assert alarm.startswith(f"listener mqtts: the list of revoked certificates {path} {words} 1970-04-19")
+    assert [record.getMessage().count("is over since") for record in caplog.records] == [0, 0, 1]
+    write_list(files, "crl", begins=108, ends=116)
+    for _ in range(2):
+        certificates.look()
+    assert not certificates.alarms
+
+
+def test_a_list_that_is_over_is_said_at_the_start_and_at_each_reload(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And how long it has been so is a figure."""
+    certificates, _, _, path = with_list(tmp_path, 109)
+    for _ in range(2):
+        certificates.look()
+        certificates.reload()
+    assert len(caplog.records) == 2 and "no client of" in caplog.text
+    registry = CollectorRegistry()
+    registry.register(CertificatesCollector(certificates.facts))
+    figures = generate_latest(registry).decode()
+    (line,) = [one for one in figures.splitlines() if one.startswith("iot_mqtt_tls_crl_left_seconds{")]
+    assert (
+        f'file="{path}"' in line and 'listener="mqtts"' in line and "Testing CA" in line and line.endswith(" -86400.0")
+    )
