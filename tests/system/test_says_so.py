@@ -118,7 +118,7 @@ def test_why_knows_clients_that_were_refused(broker: BrokerProcess) -> None:
     assert "alice" in said
     assert "127.0.0.1:" in said
     found = _ask(broker, "why", "stranger")["attempts"]
-    assert [(one["kind"], one["reason"], one["username"]) for one in found] == [
+    assert [(one["kind"], one["reason"], one["claimed_user"]) for one in found] == [
         ("refused", "bad_user_name_or_password", "alice")
     ] * 2
     assert abs(found[0]["at"] - time.time()) < 60

@@ -41,22 +41,8 @@ NOT_BASE = "milliseconds|microseconds|nanoseconds|minutes|hours|days|weeks|kilob
 OLD = {"iot_mqtt_tls_certificate_days"}
 #: Labels whose values others choose are not bounded: client ids, topics, users, addresses.
 LABELS = {
-    *(
-        "action",
-        "authority",
-        "cause",
-        "codec",
-        "event",
-        "file",
-        "from",
-        "le",
-        "limit",
-        "listener",
-        "node",
-        "outcome",
-        "peer",
-    ),
-    *("reason", "state", "type", "version", "webhook"),
+    *("action", "cause", "codec", "event", "file", "from", "le", "limit", "listener", "node", "outcome", "peer"),
+    *("authority", "reason", "state", "type", "version", "webhook"),
 }
 
 

@@ -12,6 +12,6 @@ from iot_mqtt.pipeline import TlsConfigurationError
 def test_the_key_is_that_of_what_is_wrong() -> None:
     """The port, or its TLS."""
     with pytest.raises(CannotListenError, match=r"^listeners\.mqtts\.port: .*in use"), named_by("listeners.mqtts"):
-        raise CannotListenError("127.0.0.1", 8883, OSError("in use"))  # type: ignore[no-untyped-call]
+        raise CannotListenError("127.0.0.1", 8883, OSError("in use"))
     with pytest.raises(TlsConfigurationError, match=r"^listeners\.mqtts\.tls: crl: "), named_by("listeners.mqtts"):
         raise TlsConfigurationError("crl: a.pem is of another")
