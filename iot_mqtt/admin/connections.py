@@ -2,17 +2,31 @@
 # mypy: disable-error-code="no-untyped-call,misc"
 """Connections to the admin port: so many at once, so many of one address, and each request in so much time.
 
+::
+
+    bytes ─▶ held, HELD of them ─▶ a request ─▶ waits for its turn ─▶ is answered ─▶ the answer is taken ─┐
+                    ▲                                                                                      │
+                    └──────────────────── rests, where there is no time for more ─────────────────────────┘
+
+A connection has one request at a time: the next one is looked at when the answer to the last one has left, and when it
+is its turn (``turns``). What comes meanwhile is held, and then the socket is not read.
+
 Where there is no room the newcomer is let in and the one that has been waiting longest is closed: whoever opens
-connections and says nothing keeps nobody out. A connection whose request is being answered is not closed for others.
+connections and says nothing keeps nobody out, nor does who asks and takes no answer. Those that wait for a turn go
+after those. A connection whose request is being answered is not closed for others.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
+from enum import IntEnum
 from time import thread_time
 from typing import Any, Protocol
 
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IAddress
+from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
 
 from iot_mqtt.admin.settings import AdminSettings
@@ -20,9 +34,15 @@ from iot_mqtt.admin.turns import AtOnce, Turns
 
 __all__ = ["AdminChannel", "Doorkeeper", "Room"]
 
+log = logging.getLogger(__name__)
+
 #: Header lines of a request, and bytes of all of them.
 MAX_HEADERS = 100
 MAX_HEAD = 16 * 1024
+#: Bytes that are read in one go: chunks of one byte each take a millisecond.
+PIECE = 4 * 1024
+#: Bytes that are held for a connection before its socket is not read any more; one read of it comes on top.
+HELD = 16 * 1024
 #: Seconds in which the last bytes for a connection that is closed have to leave.
 LINGER = 2.0
 
@@ -35,41 +55,139 @@ class Room(Protocol):
     def give_back(self) -> None: ...
 
 
+class Standing(IntEnum):
+    """Who has to go first where there is no room."""
+
+    #: It asks for nothing, or has not asked yet.
+    IDLE = 0
+    #: Its request waits for a turn, or the answer to it for being taken.
+    WAITS = 1
+    ANSWERED = 2
+
+
 class AdminChannel(HTTPChannel):
-    """One connection. Its times are totals: a byte now and then buys nothing."""
+    """One connection. Its times are totals: a byte now and then buys nothing. They stand still while it waits for us.
+
+    What HTTPChannel does with the next request, and when it reads, is decided here.
+    """
 
     maxHeaders = MAX_HEADERS  # noqa: N815
     totalHeadersSize = MAX_HEAD  # noqa: N815
     abortTimeout: Any = LINGER  # noqa: N815
     doorkeeper: Doorkeeper
+    site: Any
     transport: Any
+    #: Whether its request has had its turn, and there is no answer yet.
+    answering = False
     #: Waiting for the first byte of another request.
     _between = False
+    #: What came and was not looked at.
+    _held = b""
+    #: While it rests.
+    _turn: Deferred[None] | None = None
+    #: Answered, and the answer has not left.
+    _answered: Any = None
+    #: When its time is over.
+    _until: float | None = None
 
     @property
-    def answering(self) -> bool:
-        """Whether a whole request is here and its answer is not."""
-        return bool(self._handlingRequest)
+    def standing(self) -> Standing:
+        if self.answering:
+            return Standing.ANSWERED
+        return Standing.WAITS if self._handlingRequest else Standing.IDLE
+
+    def setTimeout(self, period: float | None) -> Any:
+        self._until = None if period is None else self.site.reactor.seconds() + period
+        return super().setTimeout(period)
 
     def resetTimeout(self) -> None:
         """Called with every byte that comes."""
 
     def dataReceived(self, data: bytes) -> None:
-        if self._between:
+        self._held += data
+        self._read()
+        self._pace()
+
+    def _read(self) -> None:
+        """Look at some of what is held, and at more of it while there is time; not beyond the end of a request."""
+        turns = self.doorkeeper.turns
+        if self._held and self._between and self._may_read():
             self._between = False
             self.setTimeout(self.doorkeeper.limits.request_timeout)
-        began = thread_time()
-        super().dataReceived(data)
-        self.doorkeeper.turns.spent(thread_time() - began)
+        while self._held and self._may_read():
+            piece, self._held = self._held[:PIECE], self._held[PIECE:]
+            began = thread_time()
+            super().dataReceived(piece)
+            turns.spent(thread_time() - began)
+            if self._may_read() and not turns.open:
+                self._rest()
+
+    def _may_read(self) -> bool:
+        return self._turn is None and not self._handlingRequest and not self.transport.disconnecting
+
+    def _rest(self) -> None:
+        """There is no time for it now. Its own time stands still."""
+        left = None if self._until is None else max(0.0, self._until - self.site.reactor.seconds())
+        self.setTimeout(None)
+        self._turn = turn = self.doorkeeper.turns.rest()
+        turn.addCallback(self._go_on, left).addErrback(self._stuck)
+
+    def _go_on(self, _: None, left: float | None) -> None:
+        self._turn = None
+        self.setTimeout(left)
+        self._read()
+        self._pace()
+
+    def _pace(self) -> None:
+        """Read from the socket while there is room for what comes, and while answers are taken."""
+        if self.transport.disconnecting:
+            return
+        if len(self._held) > HELD or self._waitingForTransport:
+            self._networkProducer.pauseProducing()
+        else:
+            self._networkProducer.resumeProducing()
+
+    def _stuck(self, failure: Failure) -> None:
+        if failure.check(CancelledError) is None:
+            log.error("a request could not be read: %s", failure.value)
+            self.transport.abortConnection()
 
     def requestDone(self, request: Any) -> None:
-        # What HTTPChannel goes on with.
-        idle = self._savedTimeOut = self.doorkeeper.limits.idle_timeout
-        self._between = True
+        self.answering = False
+        # The answer has to be taken, too.
+        self.setTimeout(self.doorkeeper.limits.idle_timeout)
         if not self.persistent:
-            # The answer has to be taken, too.
-            self.setTimeout(idle)
+            super().requestDone(request)
+            return
+        self._answered = request
+        if not self._waitingForTransport:
+            self._taken()
+
+    def pauseProducing(self) -> None:
+        super().pauseProducing()
+        self._pace()
+
+    def resumeProducing(self) -> None:
+        super().resumeProducing()
+        if self._answered is not None:
+            self._taken()
+        self._pace()
+
+    def _taken(self) -> None:
+        """The answer has left: go on with what has come behind its request, in another turn."""
+        request, self._answered = self._answered, None
+        self._held = b"".join((*self._dataBuffer, self.clearLineBuffer(), self._held))
+        self._dataBuffer = []
+        # What HTTPChannel goes on with.
+        self._savedTimeOut = self.doorkeeper.limits.idle_timeout
+        self._between = True
         super().requestDone(request)
+        if self._held:
+            self._rest()
+
+    def loseConnection(self) -> None:
+        self._held = b""
+        super().loseConnection()
 
     def timeoutConnection(self) -> None:
         self._abortingCall = self.callLater(self.abortTimeout, self.forceAbortClient)
@@ -81,6 +199,8 @@ class AdminChannel(HTTPChannel):
 
     def connectionLost(self, reason: Any = None) -> None:
         self.doorkeeper.left(self)
+        if self._turn is not None:
+            self._turn.cancel()
         super().connectionLost(reason)
 
 
@@ -143,9 +263,14 @@ class Doorkeeper:
         """Close the connection of an address that has been waiting longest."""
         self.refused += 1
         self.refusals["connections"] += 1
-        for channel, of in self._open.items():
-            if of == address and not channel.answering:
-                self.left(channel)
-                channel.transport.abortConnection()
-                return True
-        return False
+        of_it = (channel for channel, of in self._open.items() if of == address)
+        channel = min(of_it, key=_standing, default=None)
+        if channel is None or channel.standing is Standing.ANSWERED:
+            return False
+        self.left(channel)
+        channel.transport.abortConnection()
+        return True
+
+
+def _standing(channel: AdminChannel) -> Standing:
+    return channel.standing

@@ -25,7 +25,7 @@ from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.errors import ApiError, bad_request, not_found, of_broker
 from iot_mqtt.admin.json_text import as_json, fields_of, list_of, read_json
 from iot_mqtt.admin.merging import Part, merged, place_of, put_together, read_cursor, write_cursor
-from iot_mqtt.admin.routes import Answer, Answered, Handler, Route
+from iot_mqtt.admin.routes import Answer, Answered, Route
 from iot_mqtt.admin.turns import ITEMS, AtOnce, Turns
 from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.errors import MqttError
@@ -62,7 +62,7 @@ class Everywhere:
         asking: Asking | None = None,
         turns: Turns | None = None,
     ) -> None:
-        """``turns``: when calls are answered, and the slices of long ones."""
+        """``turns``: when the slices of long answers are made, and calls of other nodes answered."""
         self._node = node
         self._members = members
         self._asking = asking
@@ -82,18 +82,8 @@ class Everywhere:
         if route.streamed:
             return route
         if route.spread == "here":
-            answer = partial(self._listed, route) if route.paged else route.handler
-            return replace(route, handler=partial(self._in_turn, answer))
-        handler = partial(self._in_turn, partial(self._answer, route))
-        return replace(route, query=(*route.query, "node"), handler=handler)
-
-    def _in_turn(self, answer: Handler, call: Call) -> Answer | Awaitable[Answer]:
-        return answer(call) if self._turns.open else self._later(answer, call)
-
-    async def _later(self, answer: Handler, call: Call) -> Answer:
-        await self._turns.next()
-        outcome = answer(call)
-        return await outcome if isinstance(outcome, Awaitable) else outcome
+            return replace(route, handler=partial(self._listed, route)) if route.paged else route
+        return replace(route, query=(*route.query, "node"), handler=partial(self._answer, route))
 
     def _answer(self, route: Route, call: Call) -> Answer | Awaitable[Answer]:
         node = call.query.get("node")

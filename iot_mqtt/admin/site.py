@@ -1,7 +1,8 @@
 """The admin port: ``/health``, ``/ready`` and (unless ``admin.metrics`` says no) ``/metrics`` for all, ``/api/v1`` for
 who shows a token, or the cookie of a login, with the rights; ``/`` is the dashboard, which asks ``/api/v1``.
 
-This file, ``answers`` and ``connections`` are the only ones of the package that know the web server of Twisted.
+This file, ``answers``, ``connections`` and ``requests`` are the only ones of the package that know the web server of
+Twisted.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from io import BytesIO
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from twisted.internet.interfaces import IAddress
 from twisted.web.resource import Resource
-from twisted.web.server import NOT_DONE_YET, Request, Site
+from twisted.web.server import NOT_DONE_YET, Site
 
 from iot_mqtt.admin import errors
 from iot_mqtt.admin.answers import answer_later, failed, status_of, without_body, write
@@ -33,9 +33,11 @@ from iot_mqtt.admin.login_resources import Cookie, must_change
 from iot_mqtt.admin.logins import Logins
 from iot_mqtt.admin.pipeline_resources import ReadJobs
 from iot_mqtt.admin.recent import RecentAnswers, age_of
+from iot_mqtt.admin.requests import UNKNOWN_BODY, AdminRequest
 from iot_mqtt.admin.resources import Resources
 from iot_mqtt.admin.routes import Answered, Route, find
 from iot_mqtt.admin.routes import Resource as ResourcePart
+from iot_mqtt.admin.scrapes import MetricsText, Scrapes
 from iot_mqtt.admin.settings import AdminSettings
 from iot_mqtt.admin.streams import Stream, begin_stream
 from iot_mqtt.broker.facade import BrokerView
@@ -52,18 +54,8 @@ WebRequest = Any
 
 #: Enough for a payload of a megabyte in base64.
 MAX_BODY = 2 * 1024 * 1024
-#: Of somebody who is not known (yet): enough to log in, and for a page whose login this node has not heard of.
-UNKNOWN_BODY = 16 * 1024
 
 _API = ("api", "v1")
-
-
-class MetricsText(Protocol):
-    """What ``/metrics`` answers; ``iot_mqtt.metrics.exposition.Metrics`` is one."""
-
-    content_type: str
-
-    def render(self) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,38 +99,11 @@ def make_site(
     return _Site(root, max_body, doorkeeper or Doorkeeper(AdminSettings()), reactor=reactor)
 
 
-class _Body(BytesIO):
-    """A request's body that stops growing at the limit; what comes after is thrown away unread."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        self._room = limit
-        self.overflowed = False
-
-    def write(self, data: Any, /) -> int:
-        self._room -= len(data)
-        if self._room < 0:
-            self.overflowed = True
-            self.truncate(0)
-            return len(data)
-        return super().write(data)
-
-
-class _Request(Request):
-    """A request whose body is kept only as far as it is known who sends it."""
-
-    def gotLength(self, length: int | None) -> None:
-        """The headers are there: make what the body is written to, never a temporary file."""
-        channel: Any = self.channel
-        site = channel.site
-        self.content = _Body(0 if length == 0 else site.root.room_for(self))
-
-
 class _Site(Site):
     #: No line of Twisted's for each port that opens.
     noisy = False
     protocol: Any = AdminChannel
-    requestFactory = _Request  # noqa: N815 - Twisted's name
+    requestFactory = AdminRequest  # noqa: N815 - Twisted's name
 
     def __init__(self, root: _Root, max_body: int, doorkeeper: Doorkeeper, **rest: Any) -> None:
         times = {"timeout": doorkeeper.limits.request_timeout, "parsePOSTFormSubmission": False}
@@ -176,7 +141,7 @@ class _Root(Resource):
         super().__init__()  # type: ignore[no-untyped-call]
         self._dashboard = dashboard
         self._view = view
-        self._metrics = metrics
+        self._scrapes = Scrapes(metrics)
         self._gate = gate
         self._resources = resources
         self._max_body = max_body
@@ -352,8 +317,8 @@ class _Root(Resource):
                 raise errors.unauthorized(_header(request, "authorization"))
             if caller.must_change or not caller.may(Role.VIEWER, "metrics"):
                 raise errors.forbidden(Role.VIEWER.word, caller.name)
-        request.setHeader("content-type", self._metrics.content_type)
-        return self._metrics.render()
+        request.setHeader("content-type", self._scrapes.content_type)
+        return self._scrapes.text(request.asked_at)
 
 
 def _header(request: WebRequest, name: str) -> str | None:

@@ -11,17 +11,20 @@
 While messages go through the node, calls have a tenth of the reactor's time (``SHARE``): whoever has used it up waits,
 however many connections call. Without messages nobody waits longer than for the next turn. What takes long, a list, is
 made in slices of half a millisecond, and between two of them the reactor serves its sockets.
+
+Connections rest, too: what they send is read on, and their next request is taken, when there is time for it. These
+steps are short, so they have a queue of their own, which takes turns with that of the slices.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from http import HTTPStatus
 from time import thread_time
 from typing import Any, Final, Protocol
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 
 from iot_mqtt.admin.errors import ApiError
 from iot_mqtt.ports.clock import Clock
@@ -51,8 +54,12 @@ class Turns(Protocol):
         """So much of the processor a call has taken that was answered at once."""
         ...
 
-    def next(self) -> Awaitable[None]:
-        """Wait for a later turn. Raises 503 where too many do."""
+    def next(self) -> Deferred[None]:
+        """Wait for a later turn; to cancel is to wait no longer. Raises 503 where too many do."""
+        ...
+
+    def rest(self) -> Deferred[None]:
+        """The same for a connection, whose next step is short; it cannot be refused."""
         ...
 
 
@@ -64,8 +71,13 @@ class AtOnce:
     def spent(self, seconds: float) -> None:
         """Whatever it was."""
 
-    async def next(self) -> None:
+    def next(self) -> Deferred[None]:
         """At once."""
+        return succeed(None)
+
+    def rest(self) -> Deferred[None]:
+        """At once."""
+        return succeed(None)
 
 
 class Waiting:
@@ -79,8 +91,12 @@ class Waiting:
         self._worked = worked
         self._now = clock.monotonic
         self._messages = messages
-        self._queue: deque[Deferred[None]] = deque()
+        self._slices: deque[Deferred[None]] = deque()
+        self._resting: deque[Deferred[None]] = deque()
+        #: Who comes next is looked for in the first one first.
+        self._queues = deque((self._resting, self._slices))
         self._armed = False
+        self._serving = False
         #: Seconds of work that may be done now; below zero: that were done too early.
         self._credit = BURST
         self._since = self._looked = self._now()
@@ -89,46 +105,66 @@ class Waiting:
 
     @property
     def open(self) -> bool:
-        if self._queue:
+        if self._serving or self._resting or self._slices:
             return False
-        self._earn(self._now())
+        self._earn()
         return self._credit > 0.0
 
     def spent(self, seconds: float) -> None:
-        self._credit -= seconds
+        # A turn that was waited for is measured as a whole.
+        if not self._serving:
+            self._credit -= seconds
 
     def next(self) -> Deferred[None]:
-        if len(self._queue) >= MOST:
+        if len(self._slices) >= MOST:
             detail = f"{MOST} calls wait for their turn; try again"
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", detail, {"Retry-After": "1"})
-        waiting: Deferred[None] = Deferred()
-        self._queue.append(waiting)
+        return self._wait(self._slices)
+
+    def rest(self) -> Deferred[None]:
+        return self._wait(self._resting)
+
+    def _wait(self, queue: deque[Deferred[None]]) -> Deferred[None]:
+        waiting: Deferred[None] = Deferred(queue.remove)
+        queue.append(waiting)
         self._arm()
         return waiting
 
     def _arm(self) -> None:
         if not self._armed:
             self._armed = True
-            self._reactor.callLater(-self._credit / SHARE if self._busy and self._credit < 0.0 else 0, self._serve)
+            owed = min(LOOK, max(0.0, -self._credit / SHARE)) if self._busy else 0.0
+            self._reactor.callLater(owed, self._serve)
 
     def _serve(self) -> None:
         """The reactor has served its sockets: one slice, or some that are short."""
         self._armed = False
-        self._earn(self._now())
+        self._earn()
+        if not self._busy:
+            self._credit = BURST
+        self._serving = True
         now = began = self._worked()
-        while self._queue and self._credit >= 0.0 and now - began < BURST:
+        while self._credit >= 0.0 and now - began < BURST and (waiting := self._first()) is not None:
             # What follows runs in here, to where it waits again.
-            self._queue.popleft().callback(None)
+            waiting.callback(None)
             then, now = now, self._worked()
             self._credit -= now - then
-        if self._queue:
+        self._serving = False
+        if self._resting or self._slices:
             self._arm()
 
-    def _earn(self, now: float) -> None:
+    def _first(self) -> Deferred[None] | None:
+        """Of the queue whose turn it is, or of the other one."""
+        self._queues.rotate()
+        return next((queue.popleft() for queue in self._queues if queue), None)
+
+    def _earn(self) -> None:
+        """What time brings while there are messages; without them it is the next turn that does."""
+        now = self._now()
         if now - self._looked >= LOOK:
             seen = self._messages()
             self._busy = seen - self._seen > MESSAGES * (now - self._looked)
             self._seen, self._looked = seen, now
-        earned = (now - self._since) * SHARE if self._busy else BURST - self._credit
-        self._credit = min(BURST, self._credit + earned)
+        if self._busy:
+            self._credit = min(BURST, self._credit + (now - self._since) * SHARE)
         self._since = now

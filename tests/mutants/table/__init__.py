@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.mutants.mutation import Mutation
 from tests.mutants.table.access import ACCESS
+from tests.mutants.table.admin import ADMIN
 from tests.mutants.table.cluster import CLUSTER
 from tests.mutants.table.codec import CODEC
 from tests.mutants.table.devices import DEVICES
@@ -27,4 +28,5 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *DEVICES,
     *UPLINK,
     *ACCESS,
+    *ADMIN,
 )

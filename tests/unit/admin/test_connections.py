@@ -89,7 +89,7 @@ def test_who_is_being_answered_is_not_closed_for_others(port: Port) -> None:
     """Then the newcomer has to go."""
     for _ in range(2):
         visit = _visit(port)
-        visit.channel._handlingRequest = True
+        visit.channel.answering = True
     assert port.connect() is None
     assert port.connect("10.0.0.2") is not None
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from twisted.internet.defer import CancelledError
 from twisted.internet.task import Clock as TwistedClock
 
 from iot_mqtt.admin import turns
@@ -61,11 +62,11 @@ def waiting(loop: Loop) -> Waiting:
 
 
 def test_without_messages_nobody_waits_longer_than_for_the_next_turn(loop: Loop, waiting: Waiting) -> None:
-    """Whatever calls have taken."""
+    """Whatever calls have taken; but one turn of the reactor has no more of them than another."""
     loop.advance(LOOK)
     assert waiting.open
     waiting.spent(10.0)
-    assert waiting.open
+    assert not waiting.open
     done: list[int] = []
     waiting.next().addCallback(lambda _: done.append(1))
     assert not waiting.open
@@ -114,6 +115,54 @@ def test_short_slices_go_together_and_long_ones_do_not(loop: Loop, waiting: Wait
     assert len(done) == 3
     loop.turn()
     assert len(done) == 4
+
+
+def test_short_steps_do_not_wait_behind_all_slices(loop: Loop, waiting: Waiting) -> None:
+    """Both queues take turns, and neither has to be empty first."""
+    done: list[str] = []
+
+    def step(_: None, name: str) -> None:
+        loop.work(BURST)
+        done.append(name)
+
+    for number in range(3):
+        waiting.next().addCallback(step, f"slice {number}")
+    for number in range(2):
+        waiting.rest().addCallback(step, f"short {number}")
+    for _ in range(5):
+        loop.turn()
+    assert done in (
+        ["slice 0", "short 0", "slice 1", "short 1", "slice 2"],
+        ["short 0", "slice 0", "short 1", "slice 1", "slice 2"],
+    )
+
+
+def test_who_does_not_wait_any_longer_has_no_place(loop: Loop, waiting: Waiting) -> None:
+    """The next one comes at once."""
+    done: list[int] = []
+    first, second = waiting.next(), waiting.next().addCallback(lambda _: done.append(2))
+    first.addErrback(lambda failure: failure.trap(CancelledError))
+    first.addCallback(lambda _: done.append(1)).cancel()
+    loop.turn()
+    assert done == [1, 2]
+    assert second.called
+
+
+def test_a_turn_that_was_waited_for_is_paid_for_once(loop: Loop, waiting: Waiting) -> None:
+    """Whoever has it may say what he has spent, too."""
+    loop.traffic()
+    waiting.spent(2 * BURST)
+
+    def answer(_: None) -> None:
+        loop.work(0.01)
+        waiting.spent(0.01)
+
+    waiting.next().addCallback(answer)
+    loop.messages += 1000
+    loop.advance(LOOK)
+    loop.messages += 1000
+    loop.advance(0.01 / SHARE)
+    assert waiting.open
 
 
 def test_who_waits_is_bounded(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:

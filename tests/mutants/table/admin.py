@@ -1,0 +1,54 @@
+"""Faults in ``iot_mqtt.admin``: what callers may take of a node that serves others."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutation import Mutation
+
+_CONNECTIONS: Final = "iot_mqtt/admin/connections.py"
+_REQUESTS: Final = "iot_mqtt/admin/requests.py"
+_PIPELINING: Final = "tests/unit/admin/test_pipelining.py"
+
+ADMIN: Final = (
+    Mutation(
+        "admin.answer-not-awaited",
+        _CONNECTIONS,
+        "if not self._waitingForTransport:\n            self._taken()",
+        "self._taken()",
+        (_PIPELINING,),
+        "answers that nobody reads fill the memory",
+    ),
+    Mutation(
+        "admin.socket-always-read",
+        _CONNECTIONS,
+        "if len(self._held) > HELD or self._waitingForTransport:",
+        "if self._waitingForTransport:",
+        (_PIPELINING,),
+        "what is sent behind a request fills the memory",
+    ),
+    Mutation(
+        "admin.no-rest",
+        _CONNECTIONS,
+        "if self._may_read() and not turns.open:",
+        "if self._may_read() and self._held and not turns.open:",
+        (_PIPELINING,),
+        "who asks again and again has more than the share of calls",
+    ),
+    Mutation(
+        "admin.strangers-at-once",
+        _REQUESTS,
+        "if self.path in PROBES or turns.open:",
+        'if self.path in PROBES or turns.open or not self.getHeader(b"authorization"):',
+        (_PIPELINING,),
+        "whoever shows no token has more than the share of calls",
+    ),
+    Mutation(
+        "admin.answer-of-the-past",
+        "iot_mqtt/admin/scrapes.py",
+        "if self._begun_at <= asked_at:",
+        "if self._begun_at <= asked_at - 1.0:",
+        (_PIPELINING,),
+        "who acts and then looks does not see what he did",
+    ),
+)
