@@ -39,7 +39,7 @@ from iot_mqtt.admin.routes import Answered, Route, find
 from iot_mqtt.admin.routes import Resource as ResourcePart
 from iot_mqtt.admin.scrapes import MetricsText, Scrapes
 from iot_mqtt.admin.settings import AdminSettings
-from iot_mqtt.admin.streams import Stream, begin_stream
+from iot_mqtt.admin.streams import Audience, Stream, begin_stream
 from iot_mqtt.broker.facade import BrokerView
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.devices.link import Captures
@@ -95,8 +95,12 @@ def make_site(
     ``/`` answers; without it, what was built.
     """
     resources = Resources(view, now, plugins, devices, captures, jobs, uplink, further, everywhere)
-    root = _Root(view, metrics, gate or Gate(RootToken(token)), resources, max_body, dashboard or Dashboard())
-    return _Site(root, max_body, doorkeeper or Doorkeeper(AdminSettings()), reactor=reactor)
+    doorkeeper = doorkeeper or Doorkeeper(AdminSettings())
+    gate = gate or Gate(RootToken(token))
+    limits = doorkeeper.limits
+    audience = Audience(limits.max_connections, limits.max_connections_per_address)
+    root = _Root(view, metrics, gate, resources, max_body, dashboard or Dashboard(), audience)
+    return _Site(root, max_body, doorkeeper, reactor=reactor)
 
 
 class _Site(Site):
@@ -137,9 +141,11 @@ class _Root(Resource):
         resources: Resources,
         max_body: int,
         dashboard: Dashboard,
+        audience: Audience,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._dashboard = dashboard
+        self._audience = audience
         self._view = view
         self._scrapes = Scrapes(metrics)
         self._gate = gate
@@ -266,8 +272,10 @@ class _Root(Resource):
 
     def _asked(self, request: WebRequest, route: Route, call: Call) -> object:
         """The answer, or that of a moment ago to somebody with the same rights if this one will do."""
+        if route.streamed:
+            return self._audience.let_in(call.address, call.who, partial(route.handler, call))
         age, caller = age_of(_header(request, "cache-control")), call.caller
-        if not age or caller is None or route.method != "GET" or route.asks != "role" or route.streamed:
+        if not age or caller is None or route.method != "GET" or route.asks != "role":
             return route.handler(call)
         return self._recent.answer((request.uri, caller.role, caller.scope), age, partial(route.handler, call))
 

@@ -16,10 +16,11 @@ from collections import deque
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from iot_mqtt.admin.errors import ApiError
 
-__all__ = ["Stream", "Streams", "begin_stream", "event_bytes"]
+__all__ = ["Audience", "Stream", "Streams", "begin_stream", "event_bytes"]
 
 #: Events that wait for one listener, and their bytes: those that a node keeps, and some more.
 MOST: Final = 2100
@@ -115,8 +116,7 @@ class Streams:
     def make(self, on_end: Callable[[], None]) -> Stream:
         """One more; an error where there are enough."""
         if len(self._open) >= AT_ONCE:
-            detail = f"{AT_ONCE} streams are open already"
-            raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "too_many_streams", detail, {"Retry-After": "10"})
+            raise _too_many(f"{AT_ONCE} streams are open already")
 
         def over() -> None:
             self._open.discard(stream)
@@ -130,6 +130,38 @@ class Streams:
         """The node ends."""
         for stream in tuple(self._open):
             stream.end()
+
+
+class Audience:
+    """Who listens. A stream takes a connection for long, so no more than half of those that one address may have, and
+    that there may be, are for streams: calls from there get in. One caller has half of all streams at most.
+    """
+
+    def __init__(self, connections: int, connections_per_address: int) -> None:
+        self._in_all = max(1, connections // 2)
+        self._of_address = max(1, connections_per_address // 2)
+        self._of_caller = max(1, AT_ONCE // 2)
+        #: Address and caller. Streams that have ended may be among them.
+        self._of: WeakKeyDictionary[Stream, tuple[str, str]] = WeakKeyDictionary()
+
+    def let_in(self, address: str, caller: str, begin: Callable[[], Any]) -> Any:
+        """One more stream, which ``begin`` makes; an error where there is no place for it. Whoever listens already
+        stays: a page of the dashboard that was closed for a new one would come back at once, and close the next.
+        """
+        listening = [of for stream, of in self._of.items() if not stream.ended]
+        if len(listening) >= self._in_all:
+            raise _too_many(f"{self._in_all} streams are open already, half of the connections that there may be")
+        if sum(of[0] == address for of in listening) >= self._of_address:
+            raise _too_many(f"{address} has {self._of_address} streams already, half of its connections")
+        if sum(of[1] == caller for of in listening) >= self._of_caller:
+            raise _too_many(f"{caller} has {self._of_caller} streams already")
+        stream = begin()
+        self._of[stream] = address, caller
+        return stream
+
+
+def _too_many(detail: str) -> ApiError:
+    return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "too_many_streams", detail, {"Retry-After": "10"})
 
 
 class _Connection:

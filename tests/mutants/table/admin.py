@@ -51,4 +51,12 @@ ADMIN: Final = (
         (_PIPELINING,),
         "who acts and then looks does not see what he did",
     ),
+    Mutation(
+        "admin.streams-take-all",
+        "iot_mqtt/admin/streams.py",
+        "if sum(of[0] == address for of in listening) >= self._of_address:",
+        "if sum(of[0] == address for of in listening) >= 2 * self._of_address:",
+        ("tests/unit/admin/test_events_api.py",),
+        "listeners keep the calls of their address out",
+    ),
 )

@@ -6,13 +6,17 @@ import gc
 import weakref
 from dataclasses import dataclass, field
 
+import pytest
 from twisted.internet.task import Clock
 
-from iot_mqtt.admin.callers import Role, RootToken
+from iot_mqtt.admin.callers import Caller, Role, RootToken
+from iot_mqtt.admin.connections import Doorkeeper
+from iot_mqtt.admin.errors import ApiError
 from iot_mqtt.admin.event_resources import EventResources
+from iot_mqtt.admin.settings import AdminSettings
 from iot_mqtt.admin.site import Gate, make_site
-from iot_mqtt.admin.streams import Stream, event_bytes
-from tests.unit.admin.adminkit import TOKEN, Browser, FakeMetrics, FakeView, parse
+from iot_mqtt.admin.streams import AT_ONCE, Audience, Stream, event_bytes
+from tests.unit.admin.adminkit import TOKEN, Answer, Browser, Connection, FakeMetrics, FakeView, parse
 
 
 @dataclass
@@ -111,3 +115,65 @@ def test_head_and_rubbish_leave_nothing_open() -> None:
 def test_viewers_may_listen() -> None:
     (route,) = EventResources(Source()).routes
     assert route.role is Role.VIEWER
+
+
+LIMITS = AdminSettings(max_connections=12, max_connections_per_address=6)
+
+
+class Crowd:
+    """A port with little room, and several who call it."""
+
+    def __init__(self) -> None:
+        self.source = Source()
+        doorkeeper = Doorkeeper(LIMITS)
+        further = (EventResources(self.source),)
+        gate = Gate(Named())
+        self.site = make_site(
+            FakeView(), FakeMetrics(), TOKEN, reactor=Clock(), further=further, gate=gate, doorkeeper=doorkeeper
+        )
+
+    def ask(self, path: str, host: str, name: str = "ann") -> tuple[Connection, Answer]:
+        connection = Connection(self.site, host)
+        connection.receive(f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {name}\r\n\r\n".encode())
+        answer = parse(connection.written)
+        assert answer is not None
+        return connection, answer
+
+
+class Named:
+    """Everybody is who he says."""
+
+    def known(self, authorization: bytes) -> Caller | None:
+        return Caller(authorization.decode(), Role.VIEWER)
+
+
+def test_streams_of_an_address_leave_room_for_its_calls() -> None:
+    """Half of its connections may listen; another stream is told to come again, and those that there are stay."""
+    crowd = Crowd()
+    first, _ = crowd.ask("/api/v1/events", "10.0.0.1")
+    assert [crowd.ask("/api/v1/events", "10.0.0.1", f"n{one}")[1].status for one in range(3)] == [200, 200, 503]
+    for _ in range(10):
+        assert crowd.ask("/health", "10.0.0.1")[1].status == 200
+    assert crowd.ask("/api/v1/events", "10.0.0.2")[1].status == 200
+    assert [stream.ended for stream in crowd.source.streams] == [False] * 4
+    first.lose()
+    assert crowd.ask("/api/v1/events", "10.0.0.1")[1].status == 200
+
+
+def test_streams_leave_room_for_calls_of_all_addresses() -> None:
+    """Half of the connections that there may be."""
+    crowd = Crowd()
+    found = [crowd.ask("/api/v1/events", f"10.0.0.{one // 2}", f"n{one}")[1] for one in range(7)]
+    assert [one.status for one in found] == [200] * 6 + [503]
+    assert (found[-1].json["error"], found[-1].headers["retry-after"]) == ("too_many_streams", "10")
+
+
+def test_one_caller_does_not_have_all_streams() -> None:
+    """From wherever he calls."""
+    audience = Audience(1000, 1000)
+    kept = [audience.let_in(f"10.0.0.{number}", "ann", Stream) for number in range(AT_ONCE // 2)]
+    with pytest.raises(ApiError, match="ann has 32 streams"):
+        audience.let_in("10.0.1.1", "ann", Stream)
+    assert isinstance(audience.let_in("10.0.1.1", "bob", Stream), Stream)
+    kept[0].end()
+    assert isinstance(audience.let_in("10.0.1.1", "ann", Stream), Stream)
