@@ -91,6 +91,12 @@ class Callers(Protocol):
         ...
 
 
+def canonical(authorization: bytes) -> bytes:
+    """The header with its scheme as ``Callers`` has it: its case means nothing (RFC 9110, 11.1)."""
+    scheme, space, rest = authorization.partition(b" ")
+    return b"Bearer" + space + rest if scheme.lower() == b"bearer" else authorization
+
+
 class RootToken:
     """The token of the data directory, and no other."""
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from enum import IntEnum
+from http import HTTPStatus
 from time import thread_time
 from typing import Any, Protocol
 
@@ -151,6 +152,25 @@ class AdminChannel(HTTPChannel):
         if failure.check(CancelledError) is None:
             log.error("a request could not be read: %s", failure.value)
             self.transport.abortConnection()
+
+    def headerReceived(self, line: bytes) -> bool:
+        if line[:5].lower() == b"host:" and self.requests[-1].requestHeaders.hasHeader(b"host"):
+            # Two of them name two sites (RFC 9112, 3.2).
+            self._respondToBadRequestAndDisconnect()
+            return False
+        return bool(super().headerReceived(line))
+
+    def lineLengthExceeded(self, line: bytes) -> None:
+        self._receivedHeaderSize += len(line)
+        self._respondToBadRequestAndDisconnect()
+
+    def _respondToBadRequestAndDisconnect(self) -> None:
+        """Called by HTTPChannel for all that it does not accept."""
+        too_much = self._receivedHeaderSize > MAX_HEAD or self._receivedHeaderCount > MAX_HEADERS
+        status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE if too_much else HTTPStatus.BAD_REQUEST
+        head = f"HTTP/1.1 {status.value} {status.phrase}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+        self.transport.write(head.encode())
+        self.loseConnection()
 
     def requestDone(self, request: Any) -> None:
         self.answering = False

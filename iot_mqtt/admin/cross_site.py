@@ -57,14 +57,23 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def check_origin(method: str, host: str | None, origin: str | None, fetch_site: str | None) -> None:
-    """Raise 403 for what a page of another site has sent; what is no browser says nothing of it."""
+def check_origin(
+    method: str, host: str | None, origin: str | None, fetch_site: str | None, *, secure: bool = False
+) -> None:
+    """Raise 403 for what a page of another site has sent; what is no browser says nothing of it. ``secure``: this port
+    speaks HTTPS. One that does not may be behind a proxy that does, and takes pages of both for its own.
+    """
     if method in _SAFE:
         return
     if fetch_site is not None and fetch_site != "same-origin":
         raise foreign(f"Sec-Fetch-Site is {fetch_site}")
-    if origin is not None and (not host or _split(origin).netloc.lower() != host.lower()):
+    if origin is None:
+        return
+    page = _split(origin)
+    if not host or page.netloc.lower() != host.lower():
         raise foreign("Origin is another one than Host")
+    if secure and page.scheme != "https":
+        raise foreign("Origin is not https, which this port speaks")
 
 
 def check_csrf(method: str, caller: Caller, shown: str | None) -> None:

@@ -64,7 +64,7 @@ def existing(found: Value | None, otherwise: str) -> Value:
 def unauthorized(shown: str | None = None) -> ApiError:
     """``shown``: the header ``Authorization`` as it came. The words are the same for all tokens that nobody knows."""
     kind, _, token = (shown or "").partition(" ")
-    if kind == "Bearer" and token.strip():
+    if kind.lower() == "bearer" and token.strip():
         detail = (
             "the token is not known here: it is another node's, is over, or was deleted; "
             "this node's own is in <node.data_dir>/admin.token"

@@ -1,10 +1,11 @@
 # Twisted's HTTP server has few annotations.
 # mypy: disable-error-code="no-untyped-call,misc"
-"""A request to the admin port: what of its body is kept, and when it is answered."""
+"""A request to the admin port: what of its body is kept, what it is for, and when it is answered."""
 
 from __future__ import annotations
 
 import time
+from http import HTTPStatus
 from io import BytesIO
 from typing import Any, Final
 
@@ -51,6 +52,19 @@ class AdminRequest(Request):
         site = channel.site
         self.content = _Body(0 if length == 0 else site.root.room_for(self))
 
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
+        """All of it is here."""
+        super().requestReceived(command, self._in_origin_form(path), version)
+
+    def _in_origin_form(self, target: bytes) -> bytes:
+        """The path and query of a target that names its host, which counts as Host then (RFC 9112, 3.2.2)."""
+        scheme, separator, rest = target.partition(b"://")
+        if not separator or scheme.lower() not in (b"http", b"https"):
+            return target
+        end = min((at for at in map(rest.find, (b"/", b"?")) if at >= 0), default=len(rest))
+        self.requestHeaders.setRawHeaders(b"host", [rest[:end]])
+        return rest[end:] if rest[end:].startswith(b"/") else b"/" + rest[end:]
+
     def process(self) -> None:
         """Answer it, or wait until it is its turn."""
         self.asked_at = time.monotonic()
@@ -74,3 +88,7 @@ class AdminRequest(Request):
         channel: Any = self.channel
         channel.answering = True
         super().process()
+
+    def setResponseCode(self, code: int, message: bytes | None = None) -> None:
+        """Twisted does not know the names of all."""
+        super().setResponseCode(code, message or HTTPStatus(code).phrase.encode())

@@ -23,7 +23,7 @@ from iot_mqtt.admin import errors
 from iot_mqtt.admin.answers import answer_later, failed, status_of, without_body, write
 from iot_mqtt.admin.auditing import Auditor, Change, shown
 from iot_mqtt.admin.call import Body, Call, path_segments, read_body, read_query
-from iot_mqtt.admin.callers import Caller, Callers, Role, RootToken
+from iot_mqtt.admin.callers import Caller, Callers, Role, RootToken, canonical
 from iot_mqtt.admin.connections import AdminChannel, Doorkeeper
 from iot_mqtt.admin.cross_site import Hosts, check_csrf, check_origin, misdirected
 from iot_mqtt.admin.dashboard import Dashboard
@@ -170,7 +170,7 @@ class _Root(Resource):
         """Who has sent a request. What is shown in a header decides, and no cookie beside it."""
         authorization = request.getHeader(b"authorization")
         if authorization is not None or self._gate.logins is None:
-            return self._gate.callers.known(authorization or b"")
+            return self._gate.callers.known(canonical(authorization or b""))
         return self._gate.logins.known(self._cookie_of(request))
 
     def _cookie_of(self, request: WebRequest) -> bytes:
@@ -238,7 +238,7 @@ class _Root(Resource):
     ) -> object | Awaitable[object]:
         if caller is None or caller.login:
             origin, fetch_site = _header(request, "origin"), _header(request, "sec-fetch-site")
-            check_origin(method, _header(request, "host"), origin, fetch_site)
+            check_origin(method, _header(request, "host"), origin, fetch_site, secure=request.isSecure())
         route, values = find(self._resources.table, method, segments)
         path = "/".join(segments)
         data = request.content.read() if request.content is not None else b""

@@ -59,4 +59,12 @@ ADMIN: Final = (
         ("tests/unit/admin/test_events_api.py",),
         "listeners keep the calls of their address out",
     ),
+    Mutation(
+        "admin.page-without-tls",
+        "iot_mqtt/admin/cross_site.py",
+        'if secure and page.scheme != "https":',
+        'if secure and page.scheme not in ("http", "https"):',
+        ("tests/unit/admin/test_requests.py",),
+        "a page that somebody on the way wrote acts for whoever has logged in",
+    ),
 )

@@ -19,8 +19,11 @@ from iot_mqtt.admin.connections import Doorkeeper
 from iot_mqtt.admin.settings import AdminSettings
 from iot_mqtt.admin.site import make_site
 from iot_mqtt.admin.tls import TlsSite
-from iot_mqtt.pipeline import TlsContext, TlsSettings
+from iot_mqtt.grid.memory import MemoryGrid
+from iot_mqtt.pipeline import ManualClock, TlsContext, TlsSettings
 from tests.unit.admin import adminkit as kit
+from tests.unit.admin.loginkit import LoginNode
+from tests.unit.auth.authkit import outcome, start
 
 LIMITS = AdminSettings(max_connections=2, request_timeout=10, idle_timeout=30)
 AUTHORITY = trustme.CA()
@@ -29,14 +32,15 @@ AUTHORITY = trustme.CA()
 class Port:
     """The admin port without a socket."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, site: Any = None) -> None:
         path = folder / "server.pem"
         AUTHORITY.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(path))
         self.clock = Clock()
         self.doorkeeper = Doorkeeper(LIMITS)
         self.context = TlsContext(TlsSettings(str(path), str(path)))
-        site = make_site(kit.FakeView(), kit.FakeMetrics(), kit.TOKEN, reactor=self.clock, doorkeeper=self.doorkeeper)
-        self._site = TlsSite(site, self.context)
+        view, metrics = kit.FakeView(), kit.FakeMetrics()
+        own = make_site(view, metrics, kit.TOKEN, reactor=self.clock, doorkeeper=self.doorkeeper)
+        self._site = TlsSite(site or own, self.context)
 
     def connect(self) -> Visit:
         address: Any = IPv4Address("TCP", "10.0.0.1", 5000)
@@ -163,3 +167,16 @@ def test_a_full_port_closes_who_waited_longest(port: Port) -> None:
     assert [one.closed for one in (first, second, third)] == [True, False, False]
     third.shake_hands()
     assert b"200 OK" in third.ask(REQUEST)
+
+
+@pytest.mark.parametrize(("scheme", "status"), [("http", b"403"), ("https", b"401")])
+def test_a_page_that_came_without_tls_does_not_log_in(tmp_path: Path, scheme: str, status: bytes) -> None:
+    """The port speaks TLS, so none of its pages did."""
+    grid = MemoryGrid()
+    outcome(start(grid.open()))
+    node = LoginNode(grid, ManualClock(), tmp_path, "n1", secure=True)
+    visit = Port(tmp_path, node.browser.site).connect()
+    visit.shake_hands()
+    body = b'{"name": "ann", "password": "wrong"}'
+    head = f"Host: localhost\r\nOrigin: {scheme}://localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    assert visit.ask(b"POST /api/v1/login HTTP/1.1\r\n" + head + body).split()[1] == status
