@@ -96,7 +96,8 @@ class Waiting:
         #: Who comes next is looked for in the first one first.
         self._queues = deque((self._resting, self._slices))
         self._armed = False
-        self._serving = False
+        #: What the thread had worked when the turn began that is being served.
+        self._began: float | None = None
         #: Seconds of work that may be done now; below zero: that were done too early.
         self._credit = BURST
         self._since = self._looked = self._now()
@@ -105,14 +106,17 @@ class Waiting:
 
     @property
     def open(self) -> bool:
-        if self._serving or self._resting or self._slices:
+        if self._resting or self._slices:
             return False
+        if self._began is not None:
+            # Whose turn it is has all of it where nobody else waits.
+            return self._worked() - self._began < BURST
         self._earn()
         return self._credit > 0.0
 
     def spent(self, seconds: float) -> None:
         # A turn that was waited for is measured as a whole.
-        if not self._serving:
+        if self._began is None:
             self._credit -= seconds
 
     def next(self) -> Deferred[None]:
@@ -142,14 +146,13 @@ class Waiting:
         self._earn()
         if not self._busy:
             self._credit = BURST
-        self._serving = True
-        now = began = self._worked()
+        self._began = now = began = self._worked()
         while self._credit >= 0.0 and now - began < BURST and (waiting := self._first()) is not None:
             # What follows runs in here, to where it waits again.
             waiting.callback(None)
             then, now = now, self._worked()
             self._credit -= now - then
-        self._serving = False
+        self._began = None
         if self._resting or self._slices:
             self._arm()
 

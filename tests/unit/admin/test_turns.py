@@ -165,6 +165,24 @@ def test_a_turn_that_was_waited_for_is_paid_for_once(loop: Loop, waiting: Waitin
     assert waiting.open
 
 
+def test_a_turn_is_had_to_its_end_where_nobody_else_waits(loop: Loop, waiting: Waiting) -> None:
+    """A long body is not read in a hundred turns; where others wait it is their turn."""
+    seen: list[bool] = []
+
+    def step(_: None) -> None:
+        seen.append(waiting.open)
+        loop.work(BURST)
+        seen.append(waiting.open)
+
+    waiting.rest().addCallback(step)
+    loop.turn()
+    assert seen == [True, False]
+    waiting.rest().addCallback(step)
+    waiting.rest()
+    loop.turn()
+    assert seen == [True, False, False, False]
+
+
 def test_who_waits_is_bounded(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
     """One more is told to come again."""
     monkeypatch.setattr(turns, "MOST", 2)
