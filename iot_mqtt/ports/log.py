@@ -284,3 +284,9 @@ class Followed(LogReader, Protocol):
     async def refresh(self) -> int:
         """Look for what nobody announced, because the writer is dead or silent; returns ``end``."""
         ...
+
+    async def note_drops(self) -> None:
+        """Find out which generations were dropped, by the writer or by who cares for its log; ``end`` stays where it
+        is. Nothing of them is read from then on; until then, what is in memory here may be.
+        """
+        ...

@@ -272,6 +272,35 @@ class LogFollowingSuite(LogCase):
                 assert one.log.generations() == life.log.generations()
                 assert one.list(one.log.verify()) == []
 
+    @pytest.mark.parametrize("dead", [False, True])
+    def test_a_follower_notes_what_was_dropped(self, life: Life, *, dead: bool) -> None:
+        """By the writer, or by who cares for its log; from then on nothing of it is read that was in memory."""
+        settings = LogSettings(generation_seconds=100, retention_seconds=1000)
+        life = life.other(7, settings)
+        fill(life, turns=700)
+        old = life.append("m/7/v")
+        life.commit()
+        life.clock.now += 800
+        kept = fill(life, turns=600)
+        follower = Follower(life, settings)
+        for filters in (["m/7/v"], ["m/+/v"], ["#"]):
+            assert len(told(follower.everything(*filters))) > len(wanted(kept, *filters))
+        assert None not in follower.fetch(old.reference)
+        end = follower.log.end
+        if dead:
+            life.clock.now += 300
+            assert life.pump.run(drop_over(life.between, settings, 7, life.clock.now)) == [old.reference.generation]
+        else:
+            life.pump.run(life.log.drop(old.reference.generation))
+            life.append("m/7/v")
+            life.commit()
+        life.pump.run(follower.log.note_drops())
+        assert follower.log.end == end
+        for filters in (["m/7/v"], ["m/+/v"], ["#"]):
+            assert told(follower.everything(*filters)) == wanted(kept, *filters)
+        assert follower.fetch(old.reference) == [None]
+        assert follower.log.figures.damaged_pages == 0
+
     @pytest.mark.parametrize("removals", range(4))
     def test_nobody_reads_half_a_generation(self, life: Life, removals: int) -> None:
         """While it is being dropped it is gone already, also for who did not hear of it."""

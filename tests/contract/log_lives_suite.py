@@ -13,6 +13,9 @@ from iot_mqtt.ports.grid import CacheName, WriteBatch
 from iot_mqtt.ports.log import TURN_BITS, Reference
 from tests.contract.logkit import SETTINGS, Life, LogCase, Told, fill, run_of, told, wanted
 
+#: Filters of readers: of one stream, of some, and of all.
+READERS = (("m/7/v",), ("m/+/v",), ("#",))
+
 
 async def _await(waiting: Deferred[None]) -> None:
     await waiting
@@ -307,6 +310,21 @@ class LogLivesSuite(LogCase):
         for cache in (CacheName.LOG, CacheName.LOG_INDEX):
             keys = [key for key, _ in life.pump.run(life.between.page(cache))]
             assert [key for key in keys if key.startswith(old.id.to_bytes(4, "big"))] == []
+
+    def test_a_dropped_generation_is_gone_for_who_has_read_it(self, life: Life) -> None:
+        """Whichever of its blocks and pages were remembered; what came after it is read as before."""
+        life = life.next(LogSettings(generation_seconds=100))
+        fill(life, turns=700)
+        life.clock.now += 101
+        kept = fill(life, turns=3)
+        life.commit()
+        old = life.log.generations()[0]
+        for filters in READERS:
+            assert len(told(life.everything(*filters))) > len(wanted(kept, *filters))
+        life.pump.run(life.log.drop(old.id))
+        for filters in READERS:
+            assert told(life.everything(*filters)) == wanted(kept, *filters)
+        assert life.list(life.log.verify()) == []
 
     def test_an_open_generation_is_not_dropped(self, life: Life) -> None:
         """Messages are on their way to it."""

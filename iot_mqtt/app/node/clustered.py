@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 SHOW_SECONDS = 5.0
 #: Seconds between two looks at the clocks of the nodes.
 CLOCK_SECONDS = 2.0
-#: Seconds between two looks at the logs of dead nodes.
+#: Seconds between two looks at the logs of dead nodes, and at what was dropped of any.
 CARE_SECONDS = 60.0
 
 
@@ -139,6 +139,7 @@ class Clustered:
         """Be seen by the other nodes, and look after those that are gone."""
         repeat(SHOW_SECONDS, lambda: self._show(lag.latest, broker.clients.connections.clients))
         repeat(CARE_SECONDS, self._care)
+        repeat(CARE_SECONDS, Following(broker.readers.logs.note_drops, "what was dropped of other nodes' logs").look)
         assert self._place is not None and self._node is not None
         repeat(CLOCK_SECONDS, self._node.clocks.look)
         failovers = self._failovers = make_failovers(

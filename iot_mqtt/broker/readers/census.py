@@ -82,13 +82,17 @@ class Census:
                 cursor.backlog = cursor.uncounted + found
 
     async def write_off(self, generation: int) -> None:
-        """The generation will be dropped: count what is lost by it, and to whom."""
+        """The generation will be dropped: count what is lost by it, and to whom. What anybody has read ahead may be of
+        it, and is read anew.
+        """
         behind = [one for one in self._cursors() if not one.live]
         started = {one: one.position for one in behind if one.backlog is not None}
         self._node.counters.readers_uncounted += len(behind) - len(started)
         for cursor, count in (await self._tally(generation, list(started), self._log.end)).items():
             if not (cursor.live or cursor.closed or cursor.reading) and cursor.position == started[cursor]:
                 cursor.lose(count)
+        for cursor in behind:
+            cursor.version += 1
 
     async def _tally(self, generation: int | None, cursors: list[LogCursor], end: int) -> Counter[LogCursor]:
         tally: Counter[LogCursor] = Counter()

@@ -53,6 +53,11 @@ class Logs:
             if self.added is not None:
                 self.added(reader)
 
+    async def note_drops(self) -> None:
+        """Others drop what they like, and who cares for dead nodes' logs does: see what is gone for readers here."""
+        for reader in list(self.others.values()):
+            await reader.note_drops()
+
     async def fetch(self, references: Sequence[Reference]) -> list[LogRun | None]:
         """Messages again, whichever log they are in, in the order asked for; None where retention has removed them."""
         if not self.others:

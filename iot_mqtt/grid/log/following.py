@@ -92,6 +92,11 @@ class FollowedLog:
         extent.end = max(extent.end, turn << TURN_BITS)
         return extent.end
 
+    async def note_drops(self) -> None:
+        """See the port."""
+        with self._extent.readable():
+            await self._catalogue.reload()
+
     async def advance(self) -> None:
         """Know what there is before the end."""
         await self._extent.advance()

@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from iot_mqtt.grid.log.catalogue import Catalogue
-from iot_mqtt.grid.log.generation import Stream
+from iot_mqtt.grid.log.generation import Generation, Stream
 from iot_mqtt.grid.log.keys import ALL_STREAMS, BLOCK_TURNS, block_of, page_key
 from iot_mqtt.grid.log.plan import Plan, from_turn, planned, weight
-from iot_mqtt.grid.log.records import decode_directory, decode_index
+from iot_mqtt.grid.log.records import DROPPING, decode_directory, decode_index
 from iot_mqtt.grid.log.selection import Selection
 from iot_mqtt.ports.grid import CacheName, Grid
 from iot_mqtt.ports.log import LogFigures
@@ -27,7 +27,9 @@ Entry = dict[int, bytes]
 
 
 class BlockIndex:
-    """Reads it, and keeps what was read last. A full block never changes, so absent stays absent."""
+    """Reads it, and keeps what was read last. A full block only ever loses whole generations, so absent stays absent,
+    and a plan is good until one of those that it was made of is dropped.
+    """
 
     def __init__(self, grid: Grid, catalogue: Catalogue, figures: LogFigures) -> None:
         self._grid = grid
@@ -35,7 +37,7 @@ class BlockIndex:
         self._figures = figures
         self._entries: OrderedDict[bytes, tuple[Entry, int]] = OrderedDict()
         self._bytes = 0
-        self._plans: OrderedDict[tuple[Selection, int], Plan] = OrderedDict()
+        self._plans: OrderedDict[tuple[Selection, int], tuple[Plan, list[Generation]]] = OrderedDict()
         self._planned = 0
 
     async def plan(self, selection: Selection, turn: int, end: int) -> tuple[Plan, int]:
@@ -53,14 +55,18 @@ class BlockIndex:
     async def _block(self, selection: Selection, block: int, last: int) -> Plan:
         known = self._plans.get((selection, block))
         if known is not None:
-            self._plans.move_to_end((selection, block))
-            return known
+            plan, generations = known
+            if not any(generation.state == DROPPING for generation in generations):
+                self._plans.move_to_end((selection, block))
+                return plan
+            del self._plans[selection, block]
+            self._planned -= weight(plan)
         streams = await self._candidates(selection, block)
         if not streams:
             return []
         found = [(stream, turns) for stream, turns in await self._turns(streams, block, last) if turns]
         plan = planned(block * BLOCK_TURNS, found)
-        self._keep_plan(selection, block, plan)
+        self._keep_plan(selection, block, plan, {stream.generation: None for stream, _ in found})
         return plan
 
     async def _candidates(self, selection: Selection, block: int) -> list[Stream]:
@@ -127,12 +133,12 @@ class BlockIndex:
                 self._bytes -= self._entries.popitem(last=False)[1][1]
         return entry
 
-    def _keep_plan(self, selection: Selection, block: int, plan: Plan) -> None:
+    def _keep_plan(self, selection: Selection, block: int, plan: Plan, generations: Iterable[Generation]) -> None:
         if (selection, block) not in self._plans:
-            self._plans[selection, block] = plan
+            self._plans[selection, block] = plan, list(generations)
             self._planned += weight(plan)
             while self._planned > PLANNED_PAGES and len(self._plans) > 1:
-                self._planned -= weight(self._plans.popitem(last=False)[1])
+                self._planned -= weight(self._plans.popitem(last=False)[1][0])
 
 
 def _key(stream: Stream, block: int) -> bytes:

@@ -107,24 +107,11 @@ class Pages:
 
     async def load(self, places: Sequence[Place], wanted: tuple[bytes, ...] = ()) -> dict[Place, Sequence[LogRun]]:
         """The runs of each place; where topics are ``wanted``, perhaps none of a page without them. What is in memory
-        is taken last: nothing happens between that and the return.
+        is taken last: nothing happens between that and the return. Of a generation that is being dropped by then there
+        is nothing, wherever its pages were found: it goes whole.
         """
         found: dict[Place, Sequence[LogRun]] = {}
-        held = self._recent.held
-        while True:
-            missing: list[Place] = []
-            for place in places:
-                if place in found or (held and self._held(place)):
-                    continue
-                known = self._cache.get(place)
-                if known is None:
-                    missing.append(place)
-                elif type(known) is bytes:
-                    found[place] = self._open(place, known, wanted)
-                else:
-                    found[place] = known  # type: ignore[assignment]
-            if not missing:
-                break
+        while missing := self._remember(places, wanted, found):
             pages = await self.raw(missing)
             for place, page in zip(missing, pages, strict=True):
                 if page is None:
@@ -132,20 +119,40 @@ class Pages:
                 else:
                     found[place] = self._open(place, page, wanted, new=True)
         for place in places:
-            if place not in found:
+            if place[0].generation.state == DROPPING:
+                found[place] = ()
+            elif place not in found:
                 found[place] = tuple(self._held(place) or ())
         return found
+
+    def _remember(
+        self, places: Sequence[Place], wanted: tuple[bytes, ...], found: dict[Place, Sequence[LogRun]]
+    ) -> list[Place]:
+        """Add to ``found`` what the cache has; returns what has to be read. What is not committed is neither."""
+        missing: list[Place] = []
+        held = self._recent.held
+        for place in places:
+            if place in found or (held and self._held(place)):
+                continue
+            known = self._cache.get(place)
+            if known is None:
+                missing.append(place)
+            elif type(known) is bytes:
+                found[place] = self._open(place, known, wanted)
+            else:
+                found[place] = known  # type: ignore[assignment]
+        return missing
 
     async def column(self, stream: Stream, turns: Sequence[int], wanted: tuple[bytes, ...] = ()) -> list[LogRun]:
         """The runs of one stream in some turns, in their order; as with ``load``."""
         begin, end, found = self._cache.column(stream, turns)
-        if end - begin == len(turns):
-            return found
-        # Older ones have left the memory, and newer ones may be on their way to it.
-        before, behind = ([(stream, turn) for turn in part] for part in (turns[:begin], turns[end:]))
-        loaded = await self.load(before + behind, wanted)
-        found[:0] = [run for place in before for run in loaded[place]]
-        return found + [run for place in behind for run in loaded[place]]
+        if end - begin != len(turns):
+            # Older ones have left the memory, and newer ones may be on their way to it.
+            before, behind = ([(stream, turn) for turn in part] for part in (turns[:begin], turns[end:]))
+            loaded = await self.load(before + behind, wanted)
+            found[:0] = [run for place in before for run in loaded[place]]
+            found += [run for place in behind for run in loaded[place]]
+        return [] if stream.generation.state == DROPPING else found
 
     def _held(self, place: Place) -> list[LogRun] | None:
         """What is not committed yet."""

@@ -9,9 +9,12 @@ from tests.mutants.mutation import Mutation
 _COMMIT_LOG: Final = "iot_mqtt/grid/commit_log.py"
 _WRITING: Final = "iot_mqtt/grid/log/writing.py"
 _FOLLOWED: Final = "iot_mqtt/grid/log/followed_catalogue.py"
+_INDEX: Final = "iot_mqtt/grid/log/index.py"
+_PAGES: Final = "iot_mqtt/grid/log/pages.py"
 _IGNITE: Final = "iot_mqtt/grid/ignite/writing.py"
 _LOG: Final = "tests/unit/grid/test_commit_log.py"
 _POWER: Final = "tests/unit/grid/test_commit_log_power.py"
+_WRITTEN: Final = "tests/unit/grid/test_log_written.py"
 _SUITE: Final = "tests/contract/test_log_memory.py"
 _GATEWAY: Final = "tests/unit/grid/ignite/test_writing.py"
 
@@ -55,6 +58,30 @@ GRID: Final = (
         "numbers = range(generation.next_stream, generation.next_stream + unknown)",
         (_SUITE,),
         "the same, where the turns that name them were not seen",
+    ),
+    Mutation(
+        "grid.plans-of-dropped-generations",
+        _INDEX,
+        "if not any(generation.state == DROPPING for generation in generations):",
+        "if True:",
+        (_WRITTEN,),
+        "every read asks the grid for pages that are gone",
+    ),
+    Mutation(
+        "grid.pages-of-dropped-generations",
+        _PAGES,
+        "if place[0].generation.state == DROPPING:",
+        "if False:",
+        (_WRITTEN,),
+        "messages that an operator has deleted are read by whoever asks at that moment",
+    ),
+    Mutation(
+        "grid.column-of-a-dropped-generation",
+        _PAGES,
+        "return [] if stream.generation.state == DROPPING else found",
+        "return found",
+        (_WRITTEN,),
+        "the same, where they are in memory",
     ),
     Mutation(
         "grid.summaries-first",

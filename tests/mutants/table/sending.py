@@ -157,6 +157,14 @@ SENDING: Final = (
         "a log that gives no answer holds up all others of a session",
     ),
     Mutation(
+        "sending.ahead-of-what-is-dropped",
+        _CENSUS,
+        "            cursor.version += 1\n",
+        "            pass\n",
+        ("tests/unit/broker/test_in_order.py",),
+        "what was counted as lost is sent after all",
+    ),
+    Mutation(
         "sending.gone-and-counted",
         _CENSUS,
         "not (cursor.live or cursor.closed)",

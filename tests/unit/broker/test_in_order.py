@@ -15,7 +15,7 @@ from iot_mqtt.codec import PacketType
 from iot_mqtt.errors import Unavailable
 from tests.seeds import seeds_of
 from tests.unit.broker.harness import Client, Node
-from tests.unit.broker.logreaders import check, durable, publish
+from tests.unit.broker.logreaders import check, durable, lost, publish
 from tests.unit.broker.neighbours import Neighbour
 
 FAR = [b"far%d" % number for number in range(1000)]
@@ -104,6 +104,29 @@ def test_a_log_that_gives_no_answer_holds_up_nobody_for_long() -> None:
     answer.callback(None)
     node.turn()
     assert reader.drain() == [FAR[0]]
+    check(node)
+
+
+def test_what_was_read_ahead_goes_with_its_generation() -> None:
+    """It is counted as lost, and so it is not sent."""
+    node, second, _, _ = trio()
+    second.publish(FAR[0])
+    node.advance(1)
+    publish(node, 0, 3)
+    answer = hold(second)
+    reader = durable(node)
+    cursors = node.session("reader").cursors()
+    assert any(one.ahead is not None for one in cursors if isinstance(one, OrderedCursor))
+    log = node.broker.log
+    log.due(node.clock.wall() + 1e6)
+    node.turn()
+    dropping = Deferred.fromCoroutine(node.broker.readers.upkeep.drop(log.generations()[0].id))
+    node.turn()
+    assert dropping.result is True
+    answer.callback(None)
+    node.turn()
+    assert reader.drain() == [FAR[0]]
+    assert lost(node) == 3
     check(node)
 
 

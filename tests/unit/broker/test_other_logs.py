@@ -24,6 +24,10 @@ class Reader:
         self.writer = writer
         self.end = end
         self.announced = 0
+        self.looks = 0
+
+    async def note_drops(self) -> None:
+        self.looks += 1
 
     def announce(self, end: int) -> None:
         self.announced = max(self.announced, end)
@@ -81,3 +85,14 @@ def test_the_own_log_is_nobody_elses() -> None:
     opening = Opening()
     opening.others.follow(1)
     assert not opening.asked
+
+
+def test_what_was_dropped_is_noted_in_each_log_of_others() -> None:
+    """Their nodes tell nobody."""
+    opening = Opening()
+    readers = [Reader(number, 0) for number in (2, 3)]
+    for reader in readers:
+        opening.logs.add(reader)  # type: ignore[arg-type]
+    done = Deferred.fromCoroutine(opening.logs.note_drops())
+    assert done.called
+    assert [reader.looks for reader in readers] == [1, 1]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import pytest
+from twisted.internet.defer import Deferred
 
 from iot_mqtt.grid.log import LogSettings, PageCache
 from iot_mqtt.grid.log.generation import Generation, Stream
@@ -10,6 +13,8 @@ from iot_mqtt.grid.log.structures import Learner
 from iot_mqtt.grid.memory import MemoryGrid
 from tests.contract.driving import Pump
 from tests.contract.logkit import Life, fill, told, wanted
+
+T = TypeVar("T")
 
 
 def life_of(limit: int, settings: LogSettings | None = None) -> Life:
@@ -94,3 +99,48 @@ def test_what_was_dropped_is_not_in_memory() -> None:
     life.pump.run(life.log.drop(old.id))
     assert [payload for _, payload in told(life.everything("a/b"))] == [b"new"]
     assert life.fetch(run.reference) == [None]
+
+
+@pytest.mark.parametrize(("filter", "left"), [("a/b", []), ("#", [b"new"])])
+@pytest.mark.parametrize("limit", [2_600, 0])
+def test_a_read_that_is_under_way_has_nothing_of_what_is_dropped(filter: str, left: list[bytes], limit: int) -> None:
+    """Neither what has come already, nor what was in memory (of all turns but the first, or of none): it goes whole."""
+    life = life_of(limit, LogSettings(generation_seconds=100))
+    old = []
+    for topic in ("a/b", "other/c/d", "a/b"):
+        old.append(life.append(topic, text="old"))
+        life.commit()
+    life.clock.now += 101
+    life.append("other/c/d", text="new")
+    life.commit()
+    waiting: list[Deferred[None]] = []
+    life.between.reads = waiting
+    reading = life.pump.start(life.log.read([filter], 0, 100, 1 << 20))
+    fetching = life.pump.start(life.log.fetch([run.reference for run in old]))
+    assert len(waiting) == 2
+    life.between.reads = None
+    life.pump.run(life.log.drop(old[0].reference.generation))
+    for answered in waiting:
+        answered.callback(None)
+    assert [payload for _, payload in told(life.pump.run(result(reading)).runs)] == left
+    assert life.pump.run(result(fetching)) == [None, None, None]
+
+
+def test_nobody_looks_for_what_was_dropped() -> None:
+    """Who has read it knows its pages from the index, and asks for none of them again."""
+    life = life_of(0, LogSettings(generation_seconds=100))
+    fill(life, turns=700)
+    old = life.log.generations()[0]
+    life.clock.now += 101
+    life.append("m/7/v", text="new")
+    life.commit()
+    assert len(life.everything("m/+/v")) > 1
+    life.pump.run(life.log.drop(old.id))
+    read = life.log.figures.pages_read
+    assert [payload for _, payload in told(life.everything("m/+/v"))] == [b"new"]
+    assert life.log.figures.pages_read == read + 1
+
+
+async def result(deferred: Deferred[T]) -> T:
+    """As a coroutine, which a pump runs."""
+    return await deferred
