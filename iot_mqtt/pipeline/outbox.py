@@ -10,7 +10,8 @@ stays here, and only here, so ``pending`` is the truth. ::
 
         pending > high_water    the channel is not writable (after what could be sent was sent)
         pending <= low_water    it is again
-        pending > hard_limit    while not writable: the channel is closed, reason ``outbox_limit``
+        pending > hard_limit    by what was written although it was not writable: the channel is closed, reason
+                                ``outbox_limit``. What went beyond high_water when it still was is not counted
     all outboxes > debts    those with most are closed, reason ``outbox_total``
 """
 
@@ -74,7 +75,19 @@ class Outbox:
 
     #: ``retire`` does; a compiled class has to be told of it.
     __deletable__ = ("channel",)
-    __slots__ = ("channel", "link", "pending", "sent", "_blocked", "_debts", "_limits", "_owed", "_parts", "_reporting")
+    __slots__ = (
+        "channel",
+        "link",
+        "pending",
+        "sent",
+        "_beyond",
+        "_blocked",
+        "_debts",
+        "_limits",
+        "_owed",
+        "_parts",
+        "_reporting",
+    )
 
     def __init__(self, channel: Writer, limits: OutboxSettings, debts: Debts | None = None) -> None:
         self.channel = channel
@@ -84,6 +97,8 @@ class Outbox:
         #: Bytes the link took, since the connection began.
         self.sent = 0
         self._limits = limits
+        #: By how much the write went beyond the high mark that made the channel not writable.
+        self._beyond = 0
         #: Where all outboxes are counted, and what is counted there of this one: since the link took less than all.
         self._debts = debts
         self._owed = 0
@@ -221,24 +236,27 @@ class Outbox:
         """Above the high water mark: send what can be sent before anybody is told to stop."""
         was_writable = self.channel.writable
         self.flush()
-        if self.pending > self._limits.hard_limit and not was_writable:
+        if self.pending - self._beyond > self._limits.hard_limit and not was_writable:
             self.channel.abort(reasons.OUTBOX_LIMIT)
             return
         self._report()
 
     def _report(self) -> None:
-        """Tell the pipeline of a change, in a loop rather than recursively: being told, it may write more."""
+        """Tell the pipeline of a change. To stop is said at once; to go on in a loop rather than recursively: being
+        told, it may write more.
+        """
+        channel, limits = self.channel, self._limits
+        if channel.writable and self.pending > limits.high_water:
+            self._beyond = self.pending - limits.high_water
+            channel.switch_writable(writable=False)
         if self._reporting:
             return
         self._reporting = True
         try:
-            channel, limits = self.channel, self._limits
-            while True:
-                if channel.writable and self.pending > limits.high_water:
+            while not channel.writable and self.pending <= limits.low_water:
+                channel.switch_writable(writable=True)
+                if not channel.writable:
+                    # Whoever was not yet told to go on was told to stop first.
                     channel.switch_writable(writable=False)
-                elif not channel.writable and self.pending <= limits.low_water:
-                    channel.switch_writable(writable=True)
-                else:
-                    break
         finally:
             self._reporting = False

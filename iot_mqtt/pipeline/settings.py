@@ -19,7 +19,7 @@ class OutboxSettings:
     high_water: int = MIB
     #: Below this it is writable again.
     low_water: int = 256 * KIB
-    #: A write to an unwritable channel beyond this closes it.
+    #: What is written to an unwritable channel beyond this closes it; see ``outbox``.
     hard_limit: int = 16 * MIB
 
     def __post_init__(self) -> None:

@@ -14,6 +14,8 @@ _CURSOR: Final = "iot_mqtt/broker/log_cursor.py"
 _CLAIMS: Final = "iot_mqtt/broker/claims.py"
 _PROGRESS: Final = "iot_mqtt/broker/readers/progress.py"
 _IN_ORDER: Final = "iot_mqtt/broker/readers/in_order.py"
+_OUTBOX: Final = "iot_mqtt/pipeline/outbox.py"
+_OUTBOX_TESTS: Final = "tests/unit/pipeline/test_outbox.py"
 _CENSUS: Final = "iot_mqtt/broker/readers/census.py"
 _RESUME: Final = "tests/unit/broker/test_resume.py"
 _CURSORS: Final = "tests/unit/broker/test_cursors.py"
@@ -155,6 +157,22 @@ SENDING: Final = (
         "",
         ("tests/unit/broker/test_in_order.py",),
         "a log that gives no answer holds up all others of a session",
+    ),
+    Mutation(
+        "sending.cut-off-for-what-was-ours",
+        _OUTBOX,
+        "if self.pending - self._beyond > self._limits.hard_limit",
+        "if self.pending > self._limits.hard_limit",
+        (_OUTBOX_TESTS,),
+        "a slow reader is cut off by the answer to a ping, because of what was written when it was writable",
+    ),
+    Mutation(
+        "sending.stop-said-late",
+        _OUTBOX,
+        "            channel.switch_writable(writable=False)\n        if self._reporting:",
+        "            if not self._reporting:\n                channel.switch_writable(writable=False)\n        if self._reporting:",
+        (_OUTBOX_TESTS,),
+        "whoever is told to go on writes all that a session has, however little the client reads",
     ),
     Mutation(
         "sending.ahead-of-what-is-dropped",
