@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final, TypeVar
 
-from iot_mqtt.broker.facade import NotPermitted
-from iot_mqtt.devices.asked import NotHis
 from iot_mqtt.errors import MqttError, ReasonCode, Unavailable
 from iot_mqtt.ports.directory import Conflict
 
 Value = TypeVar("Value")
 
+#: Of what the broker refuses for one of these reasons; for any other it is a bad request.
+_STATUSES: Final = {
+    ReasonCode.NOT_AUTHORIZED: HTTPStatus.FORBIDDEN,
+    ReasonCode.QUOTA_EXCEEDED: HTTPStatus.CONFLICT,
+    ReasonCode.SERVER_BUSY: HTTPStatus.SERVICE_UNAVAILABLE,
+}
 #: Before the word of an error: its type. It is a name, and no place to look it up.
 TYPE: Final = "urn:iot-mqtt:problem:"
 
@@ -99,8 +103,4 @@ def of_broker(error: MqttError) -> ApiError:
         return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, reason, error.detail)
     if isinstance(error, Conflict):
         return conflict(error.detail)
-    if isinstance(error, NotHis | NotPermitted):
-        return ApiError(HTTPStatus.FORBIDDEN, reason, error.detail)
-    if error.reason is ReasonCode.QUOTA_EXCEEDED:
-        return ApiError(HTTPStatus.CONFLICT, reason, error.detail)
-    return ApiError(HTTPStatus.BAD_REQUEST, reason, error.detail)
+    return ApiError(_STATUSES.get(error.reason, HTTPStatus.BAD_REQUEST), reason, error.detail)

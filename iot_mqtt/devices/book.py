@@ -23,9 +23,9 @@ from iot_mqtt.devices.replies import Replies, within, without_reply
 from iot_mqtt.devices.settings import DevicesSettings
 from iot_mqtt.devices.shares import Shares
 from iot_mqtt.devices.telling import Telling
-from iot_mqtt.errors import Refused
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.devices import State, StoredCommand, owner_of, replace
+from iot_mqtt.ports.directory import Conflict
 
 #: After a start, or a death, what changed in so many seconds before the last change is told again.
 TOLD_AGAIN = 30.0
@@ -249,11 +249,11 @@ class Book:
             self.change(tracked, State.FAILED, why)
 
     def cancel(self, owner: str, command_id: str) -> StoredCommand:
-        """Take back what was not sent. Raises ``Refused``."""
+        """Take back what was not sent. Raises ``Conflict``."""
         tracked = self.get(owner, command_id)
         if tracked is None or tracked.record.state.final or tracked.record.attempts:
             state = "unknown here" if tracked is None else tracked.record.state.value
-            raise Refused(f"the command is {state}: only one that was never sent can be taken back")
+            raise Conflict(f"the command is {state}: only one that was never sent can be taken back")
         self.fail(tracked, "cancelled")
         return tracked.record
 

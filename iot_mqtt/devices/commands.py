@@ -57,7 +57,8 @@ class Commands:
         """Accept a command and return when it is committed; or the one that it repeats. Raises ``Refused``."""
         _check_target(new.target, self._max_levels)
         if not self._enabled:
-            raise Refused("commands are turned off here: devices.commands is false")
+            why = "commands are turned off here: devices.commands is false"
+            raise Refused(why, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)
         self._check_rights(new)
         before = await self._accepted_elsewhere(new)
         if before is not None:
@@ -135,9 +136,11 @@ class Commands:
 def _check_target(target: str, most_levels: int) -> None:
     """It is part of topics: of the command's, and of those that its states are told on."""
     if not owner_of(target) or "+" in target or "#" in target or "\0" in target:
-        raise Refused(f"{target[:100]!r} is no target: name a client, or GATEWAY/DEVICE")
+        why = f"{target[:100]!r} is no target: name a client, or GATEWAY/DEVICE"
+        raise Refused(why, ReasonCode.TOPIC_NAME_INVALID)
     if len(target.encode("utf-8", "replace")) > MAX_TARGET or target.count("/") + 2 >= most_levels:
-        raise Refused(f"the target is too long: {MAX_TARGET} bytes, and {most_levels - 2} levels")
+        why = f"the target is too long: {MAX_TARGET} bytes, and {most_levels - 2} levels"
+        raise Refused(why, ReasonCode.TOPIC_NAME_INVALID)
 
 
 def _order(place: tuple[str, str]) -> tuple[int, bytes, str]:

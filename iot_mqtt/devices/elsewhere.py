@@ -20,8 +20,9 @@ from iot_mqtt.broker.kept_session import SESSIONS
 from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.devices.asked import bad_id
 from iot_mqtt.devices.book import told_last
-from iot_mqtt.errors import MqttError, Refused
+from iot_mqtt.errors import MqttError, Unavailable
 from iot_mqtt.ports.devices import DeviceStore, State, StoredCommand, owner_of, replace
+from iot_mqtt.ports.directory import Conflict
 from iot_mqtt.ports.store import StoredSession
 
 if TYPE_CHECKING:
@@ -190,13 +191,16 @@ class Elsewhere:
     # Cancelling.
 
     async def cancel(self, record: StoredCommand) -> None:
-        """Have the node that decides take it back. Raises ``Refused``."""
+        """Have the node that decides take it back. Raises ``Conflict``."""
         # An earlier release, which looks for the id alone, knows no such id, and takes back nobody else's.
         answers = await self._ask(CANCEL, f"{record.id}\n{record.owner}".encode())
         words = [answer.decode() for answer in answers.values() if isinstance(answer, bytes)]
         if "cancelled" in words:
             return
-        raise Refused(next((word for word in words if word), "no node answers for its target now; try again"))
+        why = next((word for word in words if word), None)
+        if why is None:
+            raise Unavailable("no node answers for its target now; try again")
+        raise Conflict(why)
 
     def _asked_to_cancel(self, body: bytes) -> bytes:
         command_id, _, owner = body.decode().partition("\n")

@@ -28,6 +28,7 @@ from iot_mqtt.devices.weights import json_of
 from iot_mqtt.errors import MqttError, ReasonCode, Refused, Unavailable
 from iot_mqtt.ports.access import generation_of, user_of
 from iot_mqtt.ports.devices import DeviceStore, Half, StoredShadow, UnreadableShadow, owner_of
+from iot_mqtt.ports.directory import Conflict, TooMuch
 from iot_mqtt.ports.json_reader import read_json
 from iot_mqtt.values import Message
 
@@ -239,17 +240,17 @@ class Shadows:
         on, None: whatever there is. Committed when this returns. Raises ``Refused``.
         """
         if not owner_of(target) or any(character in target for character in "+#\0"):
-            raise Refused(f"{target!r} is no target: name a client, or GATEWAY/DEVICE")
+            raise Refused(f"{target!r} is no target: name a client, or GATEWAY/DEVICE", ReasonCode.TOPIC_NAME_INVALID)
         for _ in range(3):
             before = await self._store.desired(target)
             if version is not None and version != before.version:
-                raise Refused(f"what is desired has version {before.version}, not {version}", ReasonCode.QUOTA_EXCEEDED)
+                raise Conflict(f"what is desired has version {before.version}, not {version}")
             if not before.version and (why := self.count.full(Half.DESIRED, target)) is not None:
                 self.refused += len(values)
-                raise Refused(why, ReasonCode.QUOTA_EXCEEDED)
+                raise TooMuch(why)
             merged = {tag: value for tag, value in {**before.values, **values}.items() if value is not None}
             if len(json_of(merged)) > self._settings.max_shadow_bytes:
-                raise Refused(f"a shadow has at most {self._settings.max_shadow_bytes} bytes")
+                raise TooMuch(f"a shadow has at most {self._settings.max_shadow_bytes} bytes")
             now = self._now()
             times = {tag: now if tag in values else before.times.get(tag, now) for tag in merged}
             after = StoredShadow(before.version + 1, merged, times)
@@ -259,7 +260,7 @@ class Shadows:
                 reported = self._reported.get(target) or await self._store.reported(target)
                 self._compare(target, reported, after)
                 return after
-        raise Refused("somebody else sets what is desired all the time; try again", ReasonCode.QUOTA_EXCEEDED)
+        raise Conflict("somebody else sets what is desired all the time; try again")
 
     def _compare(self, target: str, reported: StoredShadow, desired: StoredShadow) -> None:
         """Publish the difference if it is another one than before."""

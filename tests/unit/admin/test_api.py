@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from iot_mqtt.admin.callers import RootToken
 from iot_mqtt.admin.site import Gate
 from iot_mqtt.errors import Malformed, ReasonCode, Refused, Unavailable
+from iot_mqtt.ports.directory import Conflict
 from iot_mqtt.values import Message
 from tests.unit.admin.adminkit import NOW, TOKEN, Browser, FakeView, make_browser, parse
 
@@ -284,6 +285,9 @@ def test_a_wrong_publication_is_400_and_publishes_nothing(view: FakeView, browse
         (Unavailable("store away"), 503, "server_unavailable"),
         (Refused("full", ReasonCode.QUOTA_EXCEEDED), 409, "quota_exceeded"),
         (Malformed("bad", ReasonCode.TOPIC_NAME_INVALID), 400, "topic_name_invalid"),
+        (Refused("not yours"), 403, "not_authorized"),
+        (Refused("too many at once", ReasonCode.SERVER_BUSY), 503, "server_busy"),
+        (Conflict("changed"), 409, "conflict"),
     ],
 )
 def test_what_the_broker_refuses_has_its_own_status(

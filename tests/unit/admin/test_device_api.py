@@ -98,7 +98,8 @@ def test_a_command_is_taken_back(node: DeviceNode, browser: Browser) -> None:
     node.device().lose()
     send(node, browser, id="c1")
     assert browser.delete("/api/v1/commands/c1").status == 204
-    assert browser.delete("/api/v1/commands/c1").status == 400
+    again = browser.delete("/api/v1/commands/c1")
+    assert (again.status, again.json["error"]) == (409, "conflict")
     assert browser.delete("/api/v1/commands/nobody").status == 404
     assert browser.get("/api/v1/commands/nobody").status == 404
 
@@ -166,7 +167,14 @@ def test_a_shadow_is_desired(browser: Browser) -> None:
     found = browser.post("/api/v1/shadows/gw%2Fa", {"desired": {"t": 1}}).json
     assert (found["desired"]["version"], found["delta"]) == (1, {"t": 1})
     assert set(found) == set(device_schemas()["Shadow"]["required"])
-    assert browser.post("/api/v1/shadows/gw%2Fa", {"desired": {"t": 2}, "version": 0}).status == 409
+    for wrong, status, error in (
+        ({"desired": {"t": 2}, "version": 0}, 409, "conflict"),
+        ({"desired": {"t": "x" * 100_000}}, 409, "quota_exceeded"),
+    ):
+        refused = browser.post("/api/v1/shadows/gw%2Fa", wrong)
+        assert (refused.status, refused.json["error"]) == (status, error)
+    refused = browser.post("/api/v1/shadows/%2F", {"desired": {"t": 2}})
+    assert (refused.status, refused.json["error"]) == (400, "topic_name_invalid")
     assert browser.get("/api/v1/shadows/gw%2Fa").json == found
     assert browser.post("/api/v1/shadows/gw%2Fa", {}).status == 400
 
