@@ -410,9 +410,9 @@ def _origin(flags: int, texts: Sequence[str]) -> Origin:
     user = texts[0] if flags & _USER else ""
     if not flags & _READING:
         return Origin(user)
-    if not flags & _CODEC:
-        return Origin(user, UNKNOWN_CODEC)
-    return Origin(user, CodecId(*texts[-2:]))
+    codec = CodecId(*texts[-2:]) if flags & _CODEC else UNKNOWN_CODEC
+    # Nobody's has no name.
+    return Origin(user, codec if codec.name else UNKNOWN_CODEC)
 
 
 def _read_routes(payload: bytes, offset: int, after: int) -> Routes:

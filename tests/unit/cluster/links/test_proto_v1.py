@@ -201,6 +201,17 @@ def test_the_context_of_a_trace_is_behind_all_that_was_there_before() -> None:
     assert proto_v1.read(unknown) == (HEAD, Data(1, 0, (item,)))
 
 
+def test_a_codec_without_a_name_is_nobodys() -> None:
+    """What is read can be written, and is the same then."""
+    item = Forwarded(RUNS[0], b"a", "p", 1.0, origin=Origin("anna", CodecId("x", "3")))
+    wire = proto_v1.write(HEAD, Data(1, 0, (item,)))
+    named, unnamed = b"\x00\x01x\x00\x013", b"\x00\x00\x00\x023\x00"
+    assert named in wire
+    read = proto_v1.read(wire.replace(named, unnamed))
+    assert read == (HEAD, Data(1, 0, (item._replace(origin=Origin("anna", UNKNOWN_CODEC)),)))
+    assert proto_v1.read(proto_v1.write(*read)) == read
+
+
 @pytest.mark.parametrize("place", [{"reference": Reference(1, 2, 3, 2)}, {"members": (("g", "c"),)}])
 def test_several_runs_with_one_place_are_refused(place: dict[str, Any]) -> None:
     """Whose would it be?"""
