@@ -6,7 +6,7 @@ import { place } from "../core/router";
 import type { Client } from "../core/types";
 import { Filter } from "../ui/filter";
 import { Mark } from "../ui/icons";
-import { ClientLink, Head } from "../ui/parts";
+import { ClientLink, claimed, Head } from "../ui/parts";
 import { type Column, DataTable } from "../ui/table";
 import type { Hit, Page } from ".";
 
@@ -27,7 +27,7 @@ function columns(): Column<Client>[] {
       key: "user",
       title: t("clients.user"),
       width: "minmax(5rem, 1fr)",
-      cell: (one) => one.username ?? "–",
+      cell: (one) => one.username ?? claimed(one.claimed_user) ?? "–",
       wide: true,
     },
     { key: "peer", title: t("clients.peer"), width: "minmax(11rem, 1.2fr)", cell: (one) => one.peer, wide: true },

@@ -7,7 +7,7 @@ import { place, refine } from "../core/router";
 import type { Dropped, DroppedItem } from "../core/types";
 import { Filter } from "../ui/filter";
 import { Empty, MissingNote, ProblemNote } from "../ui/notes";
-import { ClientLink, Counts, Head, Panel } from "../ui/parts";
+import { ClientLink, Counts, claimed, Head, Panel } from "../ui/parts";
 import type { Page } from ".";
 import "./dropped.css";
 
@@ -143,5 +143,5 @@ export default {
 
 /** Of a client that was not let in: the verified user, or what it calls itself. */
 function who({ user, claimed_user }: DroppedItem): string | null {
-  return user ?? (claimed_user && `${t("clients.claimed")} ${claimed_user}`);
+  return user ?? claimed(claimed_user);
 }

@@ -1,6 +1,7 @@
 /** Small parts of pages. */
 import type { ComponentChildren } from "preact";
 import { number } from "../core/format";
+import { t } from "../core/i18n";
 import { href } from "../core/router";
 
 /** A page's heading: what it is, of what, and what can be done. */
@@ -37,6 +38,9 @@ export function Tile({ label, value, unit, more }: { label: string; value: strin
     </div>
   );
 }
+
+/** What a client calls itself whose user nobody has verified. */
+export const claimed = (name: string | null) => name && `${t("clients.claimed")} ${name}`;
 
 /** Names and values beside each other. */
 export function Facts({ of }: { of: [string, ComponentChildren][] }) {
