@@ -17,6 +17,7 @@ from iot_mqtt.grid.records.keys import session_key
 from iot_mqtt.ports.grid import CacheName
 from tests.simulation.clients import Client
 from tests.simulation.ledger import Broken
+from tests.simulation.messaging import HELD_UP
 
 if TYPE_CHECKING:
     from tests.simulation.brokers import BrokerLife
@@ -28,9 +29,9 @@ DELAYS = (0, 1, 3)
 KEEP_ALIVE = 2
 #: Seconds from one PINGREQ to the next.
 PINGS = 1.0
-#: Seconds after which the node closes such a connection at the latest, if it runs: one and a half times the keep-alive,
-#: a tick of its wheel, and what it was held up.
-SILENT = 8.0
+#: Seconds after which the node closes such a connection at the latest, if it runs: one and a half times the keep-alive
+#: from when it goes on after it was held up, what it is held up then, two ticks of its wheel, and a step of the story.
+SILENT = 1.5 * KEEP_ALIVE + 2 * HELD_UP[1] + 1.5
 #: Seconds within which a session that is left alone is gone, when all is well.
 GONE = 60.0
 
