@@ -11,7 +11,7 @@ a hundred thousand retained messages for one slow client cost one page of memory
 
 So at QoS 1 and 2 each message comes once, and none behind a later one of its topic. A session that has lost something
 of what came gets all that is there: better twice than not at all. How far a durable session has read is kept with its
-progress (``Unread``), so it goes on after a restart, and at another node.
+progress (``StoredUnread``), so it goes on after a restart, and at another node.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class RetainedReader:
             if limit <= 0:
                 return False
         page, read = self._page(session, limit)
-        page = self._present(page)
+        page = self._reading.retention.living(page, self._reading.clock.wall())
         self._reading.counters.messages_matched += len(page)
         identifiers = () if subscription.identifier is None else (subscription.identifier,)
         at_once = self._takes_at_once(session, page, identifiers)
@@ -185,14 +185,6 @@ class RetainedReader:
         """Whether it gets messages in the same form."""
         mine, its = self.subscription, reader.subscription
         return mine.qos == its.qos and mine.identifier == its.identifier
-
-    def _present(self, page: list[Message]) -> list[Message]:
-        """Without those whose time is over; they are forgotten."""
-        wall = self._reading.clock.wall()
-        gone = [one for one in page if one.expires_at is not None and one.expires_at <= wall]
-        for message in gone:
-            self._reading.retention.expire(message.topic)
-        return [one for one in page if one.expires_at is None or one.expires_at > wall] if gone else page
 
     @staticmethod
     def _takes_at_once(session: Session, page: list[Message], identifiers: tuple[int, ...]) -> bool:

@@ -110,14 +110,12 @@ class Retention:
         """As ``retain`` for all that one client sent at once; False, and nothing is done, if that is to be asked for
         each of them: there may be no room for all, one may have to be removed.
         """
-        settings, index, store = self._settings, self.index, self._store
+        index, store = self.index, self._store
         found = last_messages(batch, publisher, wall)
         if found is None:
             return False
         messages, size = found
-        if index.count - self._own + batch.count > settings.max_retained_messages:
-            return False
-        if index.bytes + size > settings.max_retained_bytes or not self._budget.takes(size):
+        if not self._has_room(batch.count, size) or not self._budget.takes(size):
             return False
         kept = size if len(messages) == batch.count else sum([message.size for message in messages.values()])
         if self.use.counted:
@@ -166,9 +164,14 @@ class Retention:
     def sweep(self, wall: float) -> None:
         """Forget some of those whose time is over, a part of all topics after the other: nobody need ask for them."""
         found, self._swept = self.index.scan("#", self._swept, SWEPT)
-        for message in found:
-            if message.expires_at is not None and message.expires_at <= wall:
-                self.expire(message.topic)
+        self.living(found, wall)
+
+    def living(self, found: list[Message], wall: float) -> list[Message]:
+        """Of these, those whose time is not over; the others are forgotten."""
+        over = [one for one in found if one.expires_at is not None and one.expires_at <= wall]
+        for message in over:
+            self.expire(message.topic)
+        return [one for one in found if one.expires_at is None or one.expires_at > wall] if over else found
 
     async def load(self) -> None:
         """Put back what the store has, at start. Others may have told of something later meanwhile."""
@@ -191,20 +194,20 @@ class Retention:
         """Whether it may not be retained: the node has as many as there may be, or its user."""
         if not message.payload:
             return False
-        settings, index = self._settings, self.index
-        known = index.get(message.topic)
-        if known is None and index.count - self._own >= settings.max_retained_messages:
-            return True
-        if index.bytes + message.size - (known.size if known else 0) > settings.max_retained_bytes:
-            return True
-        return user in self.use.limits and self.use.refuses(user, message, known)
+        known = self.index.get(message.topic)
+        more = (1, message.size) if known is None else (0, message.size - known.size)
+        return not self._has_room(*more) or (user in self.use.limits and self.use.refuses(user, message, known))
 
     def takes(self, batch: PublishBatch) -> bool:
         """Whether there is room for all of these, whoever retains them."""
+        return self._has_room(batch.count, batch.count * batch.longest)
+
+    def _has_room(self, count: int, size: int) -> bool:
+        """For so many topics and bytes more; a message in the place of another needs no topic."""
         settings, index = self._settings, self.index
-        if index.count - self._own + batch.count > settings.max_retained_messages:
+        if count and index.count - self._own + count > settings.max_retained_messages:
             return False
-        return index.bytes + batch.count * batch.longest <= settings.max_retained_bytes
+        return index.bytes + size <= settings.max_retained_bytes
 
     # Among other nodes.
 

@@ -40,14 +40,11 @@ class MessagesView:
 
     def retained(self, filter: str = "#", after: bytes | None = None, limit: int = 100) -> list[Message]:
         """Retained messages whose topics match; those whose time is over are forgotten."""
-        found = self._retention.index.page(filter, after, limit)
         wall = self._clock.wall()
-        over = [one for one in found if one.expires_at is not None and one.expires_at <= wall]
-        if not over:
-            return found
-        for message in over:
-            self._retention.expire(message.topic)
-        return self.retained(filter, after, limit)
+        while True:
+            found = self._retention.index.page(filter, after, limit)
+            if len(self._retention.living(found, wall)) == len(found):
+                return found
 
     def unwanted(self, most: int) -> list[str]:
         """Topics that something was published to, and nobody had subscribed to; the last ones that are remembered."""

@@ -164,8 +164,8 @@ PUBLISHING: Final = (
     Mutation(
         "publishing.retained-quota",
         _RETENTION,
-        "if known is None and index.count - self._own >= settings.max_retained_messages:",
-        "if known is None and index.count - self._own > settings.max_retained_messages:",
+        "if count and index.count - self._own + count > settings.max_retained_messages:",
+        "if count and index.count - self._own + count > settings.max_retained_messages + 1:",
         ("tests/unit/broker/test_retained.py", "tests/unit/broker/test_retained_batches.py"),
         "max_retained_messages is off by one",
     ),

@@ -201,6 +201,16 @@ def test_what_is_over_is_forgotten_although_nobody_asks_for_it() -> None:
     assert retention.index.count == node.records(CacheName.RETAINED) == 0
 
 
+def test_a_list_passes_over_any_number_whose_time_is_over() -> None:
+    """As many pages as there may be of them."""
+    node, writer = filled()
+    for number in range(1500):
+        writer.publish(f"over/{number}", b"x", retain=True, message_expiry_interval=1)
+    node.advance(2)
+    assert [one.topic for one in node.view.retained("#", None, 1)] == [KEPT[0]]
+    assert node.broker.publishing.retention.index.count == len(TOPICS)
+
+
 def test_the_nodes_own_topics_take_nobodys_room() -> None:
     node = Node(MqttSettings(max_retained_messages=2))
     for number in range(5):
