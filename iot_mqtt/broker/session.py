@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator
-from typing import Protocol, TypeAlias
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, Protocol, TypeAlias
 
 from iot_mqtt.broker.claims import ClaimCursor
 from iot_mqtt.broker.log_cursor import LogCursor, Replay
@@ -20,6 +21,7 @@ from iot_mqtt.values import Message, Subscription, Will
 
 #: What of a session's messages has its packet id and is to be sent, in order.
 Line: TypeAlias = deque[Delivery | Piece | Row]
+_NO_SUBSCRIPTIONS: Final[Mapping[str, Subscription]] = MappingProxyType({})
 
 
 class ClientConnection(Protocol):
@@ -140,7 +142,7 @@ class Session:
         "owner",
         "created_at",
         "connection",
-        "subscriptions",
+        "_subscriptions",
         "inbound",
         "outbound",
         "sending",
@@ -174,7 +176,8 @@ class Session:
         self.owner: str | None = None
         self.created_at = created_at
         self.connection: ClientConnection | None = None
-        self.subscriptions: dict[str, Subscription] = {}
+        #: None: it has not subscribed to anything, as what only publishes.
+        self._subscriptions: dict[str, Subscription] | None = None
         self.inbound = Inbound(settings.receive_maximum)
         self.outbound = Outbound(0)
         #: What has its packet id and wait for a commit or for the outbox, in order.
@@ -201,6 +204,21 @@ class Session:
     def inflight_count(self) -> int:
         """For the ``least_inflight`` policy of shared subscriptions."""
         return len(self.outbound) + len(self.queue)
+
+    @property
+    def subscriptions(self) -> Mapping[str, Subscription]:
+        """Filter → subscription, shared ones and replays among them."""
+        return _NO_SUBSCRIPTIONS if self._subscriptions is None else self._subscriptions
+
+    def subscribed(self, subscription: Subscription) -> None:
+        """It has one more, or another one of that filter."""
+        if self._subscriptions is None:
+            self._subscriptions = {}
+        self._subscriptions[subscription.filter] = subscription
+
+    def unsubscribed(self, filter: str) -> Subscription | None:
+        """It has that one no more; None: it had none."""
+        return None if self._subscriptions is None else self._subscriptions.pop(filter, None)
 
     def cursors(self) -> Iterator[LogCursor]:
         """All its own readers: for the plain subscriptions, one for each log, and the replays."""

@@ -24,7 +24,8 @@ class Pipeline(Context):
     __slots__ = ()
 
     def __init__(self, channel: Channel, stages: Sequence[tuple[str, Stage]], table: Table) -> None:
-        contexts: list[Context] = [self]
+        # Of its length at once: one that grows has room for more, which each connection would keep.
+        contexts: list[Context] = [self] * (len(stages) + 2)
         rows = table.rows
         self.channel = channel
         self.name = "ends"
@@ -33,9 +34,8 @@ class Pipeline(Context):
         self.row = rows[0]
         position = 1
         for name, stage in stages:
-            contexts.append(Context(channel, name, stage, contexts, rows[position]))
+            contexts[position] = Context(channel, name, stage, contexts, rows[position])
             position += 1
-        contexts.append(self)
 
     @property
     def names(self) -> tuple[str, ...]:

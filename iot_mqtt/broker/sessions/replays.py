@@ -28,7 +28,7 @@ class Replays:
         if subscription.filter not in session.subscriptions:
             self.reading.replay_turns.admit(session)
         self.remove(session, subscription.filter, Drop.UNSUBSCRIBED)
-        session.subscriptions[subscription.filter] = subscription
+        session.subscribed(subscription)
         self.enter(session, subscription, plain, self.log.end).begin(begin)
 
     def enter(self, session: Session, subscription: Subscription, plain: str, position: int) -> ReplayCursor:

@@ -116,7 +116,7 @@ class SessionRestoring:
                 if load.wanted(client_id):
                     self.store.remove_subscription(client_id, filter)
                 continue
-            session.subscriptions[filter] = subscription
+            session.subscribed(subscription)
             replay = parse_replay(filter)
             if replay is not None:
                 self._replay(load, session, subscription, replay[1], since)

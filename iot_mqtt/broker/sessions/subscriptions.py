@@ -52,7 +52,7 @@ class Subscriptions:
         elif known == subscription:
             return
         elif parse_shared(filter) is not None:
-            session.subscriptions[filter] = subscription
+            session.subscribed(subscription)
             self.routes.subscribe(session, subscription)
             self.groups.joined(session, filter)
         else:
@@ -78,13 +78,13 @@ class Subscriptions:
         for cursor in session.plain_cursors():
             if not begins or cursor is own:
                 cursor.subscribed(filter, cursor.front, known)
-        session.subscriptions[filter] = subscription
+        session.subscribed(subscription)
         self.routes.subscribe(session, subscription)
         return begins
 
     def remove(self, session: Session, filter: str) -> bool:
         """Remove one; False if there is none. What is under way for it is still completed [MQTT-3.10.4-3]."""
-        subscription = session.subscriptions.pop(filter, None)
+        subscription = session.unsubscribed(filter)
         if subscription is None:
             return False
         self.sessions.others.removed(session, filter)
