@@ -7,6 +7,7 @@ Stop: no new clients → DISCONNECT 0x8B to those that are there → everything 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +86,15 @@ RETAINED_SECONDS = 1.0
 UNSERVED_SECONDS = 1.0
 
 
+class Reached(Enum):
+    """How far a start has come."""
+
+    NOTHING = 0
+    #: The grid is open: what has begun there is to be committed.
+    GRID = 1
+    SERVING = 2
+
+
 class Service:
     """One life of a node. Its broker is made at the start, because only the grid knows what number the node has."""
 
@@ -131,8 +141,7 @@ class Service:
         )
         self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access)
         self._desk: RuleDesk | None = None
-        self._letters: Letters | None = None
-        self._opened = self._started = False
+        self._reached = Reached.NOTHING
         #: Why this life was over before it had begun.
         self._ended: str | None = None
 
@@ -182,7 +191,8 @@ class Service:
         if self._ended is not None:
             raise Unavailable(self._ended)
         self._take_changes()
-        self._started = self.view.ready = True
+        self._reached = Reached.SERVING
+        self.view.ready = True
         if self._letters is not None:
             self._letters.begin()
         return " ".join(["ready", *ports])
@@ -194,7 +204,7 @@ class Service:
     def _make_letters(self) -> None:
         cross = self._reactor.callFromThread
         letters = make_letters(self._config, self.accompanied.commands, self.broker.turn, self.clock, cross)
-        self._letters = self.accompanied.letters = letters
+        self.accompanied.letters = letters
         if letters is not None:
             self.view.further_alarms.append(lambda: letters.alarms)
 
@@ -218,7 +228,7 @@ class Service:
     async def _open_grid(self) -> int:
         """This node's number. What other nodes change in the directory is seen from now on."""
         await self._grid.open()
-        self._opened = True
+        self._reached = Reached.GRID
         number = await self._cluster.join() if self._cluster is not None else 0
         await self.directory.load()
         await self._access.prepare()
@@ -327,7 +337,7 @@ class Service:
     # The life is over, although nobody asked for it.
 
     def _over(self, reason: str) -> None:
-        if not self._started:
+        if self._reached is not Reached.SERVING:
             self._ended = reason
             return
         self.view.ready = False
@@ -358,6 +368,11 @@ class Service:
         for connection in self._connections:
             connection.disconnect(ReasonCode.USE_ANOTHER_SERVER)
         await self._stop_rest()
+
+    @property
+    def _letters(self) -> Letters | None:
+        """None also while there is no broker."""
+        return self.accompanied.letters if hasattr(self, "accompanied") else None
 
     @property
     def _connections(self) -> list[Connection]:
@@ -401,7 +416,9 @@ class Service:
     async def stop(self) -> None:
         """Let clients go, commit, close; within ``node.drain_seconds``. Who never served has promised nothing."""
         patience = self._config.node.drain_seconds
-        deadline = Deadline(patience if self._started else min(patience, UNSERVED_SECONDS), self.clock, self._reactor)
+        if self._reached is not Reached.SERVING:
+            patience = min(patience, UNSERVED_SECONDS)
+        deadline = Deadline(patience, self.clock, self._reactor)
         self._stop_periodic()
         await self._listeners.stop()
         if hasattr(self, "broker"):
@@ -410,7 +427,7 @@ class Service:
                 connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN, "the server is shutting down")
             self.broker.turn.end()
             await deadline.wait_while(lambda: self.broker.clients.connections)
-        if self._opened:
+        if self._reached is not Reached.NOTHING:
             if self._letters is not None:
                 await deadline.settle(self._letters.stop())
                 self._letters.abandon()
