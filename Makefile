@@ -25,9 +25,11 @@ run: ## Serve with application.yaml (CONFIG=..., ARGS='--set KEY=VALUE')
 	@scripts/setup.sh run
 	@exec .venv/bin/iot-mqtt serve --config "$(CONFIG)" $(ARGS)
 
-test: setup ## Run every check and every test
-	@# What the tests need from outside Python is brought while the checks run.
-	@scripts/setup.sh tests & bringing=$$!; $(NOX) lint type docs site; checked=$$?; wait $$bringing && exit $$checked
+test: ## Run every check and every test
+	@scripts/setup.sh install
+	@# The checks need nothing that is compiled: that is made, and what tests need besides is brought, while they run.
+	@scripts/setup.sh compile & compiling=$$!; scripts/setup.sh tests & bringing=$$!; \
+	    $(NOX) lint type docs site; checked=$$?; wait $$compiling && wait $$bringing && exit $$checked
 	@$(NOX) test -- $(ARGS)
 
 quick: ## Checks and most unit tests; no Maven, no npm, nothing compiled

@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh          what running and checking needs, all compiled, and bytecode of our modules
 #   scripts/setup.sh run      what a broker needs, in seconds; what is compiled of it is made in the background
+#   scripts/setup.sh install  the first without what is compiled
 #   scripts/setup.sh quick    what checking needs; what is not compiled yet, or of other sources, is left to Python
 #   scripts/setup.sh compile  what is compiled of it, now
 #   scripts/setup.sh pipeline Spark, and what reports are made with
@@ -313,6 +314,7 @@ spark_part() {
 export HOME="${HOME:-$PWD/.venv/home}"
 case ${1:-} in
     '') install_part setup dev.lock; compile_part; bytecode_part ;;
+    install) install_part setup dev.lock ;;
     run) run_part; background_part; web_background ;;
     quick) install_part setup dev.lock; quick_part ;;
     compile) compile_part; bytecode_part; say "compiled" ;;
@@ -321,5 +323,5 @@ case ${1:-} in
     spark) spark_part ;;
     web) web_part ;;
     tests) jars_part; spark_part; tests_part; helm_part; web_part ;;
-    *) die "unknown argument: $1 (nothing, run, quick, compile, pipeline, jars, spark, web or tests)" ;;
+    *) die "unknown argument: $1 (nothing, install, run, quick, compile, pipeline, jars, spark, web or tests)" ;;
 esac
