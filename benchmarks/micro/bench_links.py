@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from iot_mqtt.cluster.links import Heartbeat, Item, Links, proto_v1
+from iot_mqtt.cluster.links import Heartbeat, Item, Links, items_v1, proto_v1
 from iot_mqtt.cluster.links.values import Head
 from iot_mqtt.codec import Decoder, PublishRun, encode_publish
 from iot_mqtt.pipeline.clock import ManualClock
@@ -53,7 +53,7 @@ def publications(count: int) -> list[Forwarded]:
 
 
 def write(items: Sequence[Item]) -> bytes:
-    return proto_v1.write_data(HEAD, 1, 1, [proto_v1.write_item(item) for item in items])
+    return proto_v1.write_data(HEAD, 1, 1, [items_v1.write_item(item) for item in items])
 
 
 class Direct:

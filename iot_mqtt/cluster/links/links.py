@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
-from iot_mqtt.cluster.links import proto_v1
+from iot_mqtt.cluster.links import items_v1, proto_v1
 from iot_mqtt.cluster.links.events import CaughtUp, Down, Event, Gap, Items, Started, StoodStill, Up
 from iot_mqtt.cluster.links.link import Condition, Link
 from iot_mqtt.cluster.links.settings import LinkSettings
@@ -259,7 +259,7 @@ class Links:
                 for half in halves(item):
                     self._gather(peers, half)
                 return
-        written = proto_v1.write_item(item)
+        written = items_v1.write_item(item)
         for peer in peers:
             peer.pending.append(written)
             peer.pending_bytes += len(written)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from iot_mqtt.cluster.links import LinkSettings, proto_v1
+from iot_mqtt.cluster.links import LinkSettings, items_v1, proto_v1
 from iot_mqtt.cluster.links.events import CaughtUp, Down, Event, Gap, Items, Started, StoodStill, Up
 from iot_mqtt.cluster.links.link import Condition, Link
 from iot_mqtt.cluster.links.values import Data, Datagram, Head, Heartbeat, Lost, Repair
@@ -72,7 +72,7 @@ class Two:
 
     def post(self, *numbers: int, end: int = 0) -> bytes:
         """Node 1 sends these in one datagram; it stays here until ``bring``."""
-        payload = self.one.link.post([proto_v1.write_item(numbered(number)) for number in numbers], end, self.now)
+        payload = self.one.link.post([items_v1.write_item(numbered(number)) for number in numbers], end, self.now)
         self.one.take()
         return payload
 

@@ -17,6 +17,7 @@ from iot_mqtt.cluster.links import (
     Reply,
     Request,
     RoutesAck,
+    items_v1,
     proto_v1,
 )
 from iot_mqtt.cluster.links.values import Head, Heartbeat
@@ -370,7 +371,7 @@ def test_an_answer_comes_behind_everything_that_came_with_it() -> None:
 def test_items_of_an_unknown_kind_are_counted_and_left_out() -> None:
     cluster = ready()
     later = b"\x63\x00\x00\x00\x01\x00"
-    written = [later, proto_v1.write_item(RoutesAck(1)), later]
+    written = [later, items_v1.write_item(RoutesAck(1)), later]
     cluster.ends[1].send("iot.node.2", proto_v1.write_data(Head(1, 1, 2, 1), 1, 4, written))
     cluster.pass_time(0.01)
     assert cluster.diaries[2].told("received", "end")[:1] == [("received", 1, (RoutesAck(1),), 4)]

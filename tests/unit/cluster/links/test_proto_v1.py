@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iot_mqtt.cluster.links import proto_v1
+from iot_mqtt.cluster.links import items_v1, proto_v1
 from iot_mqtt.cluster.links.values import (
     Data,
     Datagram,
@@ -149,7 +149,7 @@ def test_every_beginning_of_a_sample_is_refused(name: str) -> None:
 )
 def test_what_does_not_fit_is_not_written(item: Item) -> None:
     with pytest.raises(ValueError):
-        proto_v1.write_item(item)
+        items_v1.write_item(item)
 
 
 @given(HEADS, DATAGRAM)
