@@ -13,7 +13,7 @@ of any node, so that of two processes with one node id the later one wins.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from struct import Struct, error
 from typing import Final, NamedTuple
 
@@ -61,15 +61,21 @@ class Known(NamedTuple):
     cleaned: int
 
 
-async def join(grid: Grid, node_id: str) -> Place:
-    """The number that this node has, or the lowest one that is free, and the next boot."""
+async def _anybody(_number: int) -> None:
+    """Whoever has the name is the node."""
+
+
+async def join(grid: Grid, node_id: str, admit: Callable[[int], Awaitable[None]] = _anybody) -> Place:
+    """The number that this node has, or the lowest one that is free, and the next boot. ``admit``, told the number,
+    raises ``NoNumber`` if this process is not to be that node.
+    """
     place = None
     while place is None:
-        place = await _join(grid, node_id)
+        place = await _join(grid, node_id, admit)
     return place
 
 
-async def _join(grid: Grid, node_id: str) -> Place | None:
+async def _join(grid: Grid, node_id: str, admit: Callable[[int], Awaitable[None]]) -> Place | None:
     """None: the node was removed at this moment, and is a new one."""
     if await grid.get(CacheName.META, MIGRATION_KEY) is not None:
         raise NoNumber("iot-mqtt migrate is filling this grid, or was interrupted: run it again, to its end")
@@ -77,6 +83,7 @@ async def _join(grid: Grid, node_id: str) -> Place | None:
     if not 0 < size <= LONGEST_NAME:
         raise NoNumber(f"node.id {node_id!r} has {size} bytes; 1 to {LONGEST_NAME} are allowed")
     number = await _number_of(grid, node_id)
+    await admit(number)
     boot = await _next_boot(grid)
     key = _number_key(number)
     for _ in range(_ATTEMPTS):
@@ -92,11 +99,11 @@ async def _join(grid: Grid, node_id: str) -> Place | None:
     raise Unavailable("the grid takes no entry for this node")
 
 
-async def enter(grid: SharedGrid, node_id: str) -> Place:
+async def enter(grid: SharedGrid, node_id: str, admit: Callable[[int], Awaitable[None]] = _anybody) -> Place:
     """Join; from when this returns no earlier life of this node writes any more, and this one does. What such a life
     was writing when it ended is whole.
     """
-    place = await join(grid, node_id)
+    place = await join(grid, node_id, admit)
     if place.boot > 1:
         await grid.fence(place.number, place.boot - 1)
     await grid.identify(place.number, place.boot)

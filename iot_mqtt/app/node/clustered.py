@@ -6,16 +6,21 @@ Imported only where there is a cluster: its libraries would be a good part of wh
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.endpoints import HostnameEndpoint
+from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from iot_mqtt import __version__
 from iot_mqtt.app.config.loopback import is_loopback
 from iot_mqtt.app.config.sections import ClientTlsConfig, Config
+from iot_mqtt.app.data_id import data_id
 from iot_mqtt.app.node.directory import Following
 from iot_mqtt.app.node.grid_room import GridRoom
 from iot_mqtt.app.node.parts import log_settings
@@ -27,7 +32,7 @@ from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.views.view import View
-from iot_mqtt.cluster import channels, grid_format
+from iot_mqtt.cluster import channels, grid_format, tenancy
 from iot_mqtt.cluster.joining import Place, enter, known_nodes
 from iot_mqtt.cluster.node import ClusterNode
 from iot_mqtt.cluster.questions import Questions
@@ -37,6 +42,7 @@ from iot_mqtt.cluster.registry.static import StaticRegistry
 from iot_mqtt.cluster.registry.zookeeper import ZooKeeperRegistry
 from iot_mqtt.cluster.roster import Life
 from iot_mqtt.cluster.settings import ClusterSettings
+from iot_mqtt.cluster.tenancy import Tenancy
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.log import FollowedLog, GridLog, LogSettings, PageCache, drop_over
 from iot_mqtt.metrics.cluster import ClusterCollector
@@ -64,6 +70,7 @@ class Clustered:
     def __init__(self, config: Config, reactor: Any, clock: Clock, on_over: Callable[[str], None]) -> None:
         """``on_over`` is told once, when this life is over although nobody asked for it."""
         self._config = config
+        self._reactor = reactor
         self._on_over = on_over
         self._clock = clock
         self.grid = make_grid(config, reactor, clock)
@@ -72,6 +79,8 @@ class Clustered:
         self._settings = log_settings(config.log)
         #: Of all followed logs together.
         self._pages = PageCache(config.log.page_cache)
+        here = tenancy.Place(data_id(Path(config.node.data_dir)), f"{config.node.data_dir} on {socket.gethostname()}")
+        self._tenancy = Tenancy(self.grid, here, 2.5 * SHOW_SECONDS, partial(deferLater, reactor))
         self._place: Place | None = None
         self._node: ClusterNode | None = None
         self._looking = False
@@ -87,7 +96,8 @@ class Clustered:
         """This node's number, which its log is written under. What earlier lives had begun is finished."""
         await grid_format.require(self.grid, __version__)
         self.grid.on_fenced = self._end
-        self._place = await enter(self.grid, self._config.node.id)
+        self._place = await enter(self.grid, self._config.node.id, self._tenancy.ask)
+        await self._tenancy.begin(self._place.number)
         log.info("joined", extra={"number": self._place.number, "boot": self._place.boot})
         return self._place.number
 
@@ -181,6 +191,10 @@ class Clustered:
             self._end("the grid has forgotten this node: all of its servers were gone, and it is not persistent")
         elif mine[0].boot != self._place.boot:
             self._end(f"another process has started with node.id {self._place.node_id!r} (is the key given twice?)")
+        else:
+            other = await self._tenancy.answer(self._place.number)
+            if other is not None:
+                log.warning("a process in %s wants to be this node: is node.id given twice?", other)
 
     def _care(self) -> None:
         caring = ensureDeferred(self._drop_over())
@@ -233,7 +247,19 @@ class Clustered:
             self._on_over(reason)
 
     async def leave(self) -> None:
-        """Everything is committed: others may have our clients."""
+        """Everything is committed: others may have our clients, and another process may be this node."""
+        if self._place is not None:
+            leaving = ensureDeferred(self._tenancy.leave(self._place.number))
+            # Who comes has to ask then; that is all.
+            await leaving.addTimeout(1.0, self._reactor).addErrback(lambda _: None)
+        await self._let_go()
+
+    async def abandon(self) -> None:
+        """Others have taken our place. The connections end; nothing more is written."""
+        await self._let_go()
+        await self.grid.close()
+
+    async def _let_go(self) -> None:
         if self._beacon is not None:
             self._beacon.stop()
         if self._failovers is not None:
@@ -243,11 +269,6 @@ class Clustered:
             await self._node.stop()
         else:
             await self._registry.close()
-
-    async def abandon(self) -> None:
-        """Others have taken our place. The connections end; nothing more is written."""
-        await self.leave()
-        await self.grid.close()
 
 
 def make_grid(config: Config, reactor: Any, clock: Clock) -> IgniteGrid:

@@ -34,7 +34,26 @@ _RETAINED: Final = "tests/unit/broker/test_retained_versions.py"
 _CLOCKS: Final = "tests/unit/cluster/test_clocks.py"
 _LINKS: Final = ("tests/unit/cluster/links/test_link.py", "tests/unit/cluster/links/test_links.py")
 
+_TENANCY: Final = "iot_mqtt/cluster/tenancy.py"
+_TENANTS: Final = "tests/unit/cluster/test_tenancy.py"
+
 CLUSTER: Final = (
+    Mutation(
+        "cluster.asks-after-the-boot",
+        "iot_mqtt/cluster/joining.py",
+        "    await admit(number)\n    boot = await _next_boot(grid)\n",
+        "    boot = await _next_boot(grid)\n    await admit(number)\n",
+        (_TENANTS,),
+        "a process that is refused has counted as a start of the node",
+    ),
+    Mutation(
+        "cluster.leaves-for-another",
+        _TENANCY,
+        "await self._grid.compare_and_set(CacheName.META, _runs(number), mine, None)",
+        "await self._put(_runs(number), None)",
+        (_TENANTS,),
+        "a node that stops late makes room for a third process beside the second one",
+    ),
     Mutation(
         "cluster.suback-before-silence",
         "iot_mqtt/cluster/settings.py",
