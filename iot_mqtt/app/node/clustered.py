@@ -43,6 +43,7 @@ from iot_mqtt.cluster.registry.zookeeper import ZooKeeperRegistry
 from iot_mqtt.cluster.roster import Life
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.cluster.tenancy import Tenancy
+from iot_mqtt.grid.expired import ExpiredRetained
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.log import FollowedLog, GridLog, LogSettings, PageCache, drop_over
 from iot_mqtt.metrics.cluster import ClusterCollector
@@ -62,6 +63,8 @@ SHOW_SECONDS = 5.0
 CLOCK_SECONDS = 2.0
 #: Seconds between two looks at the logs of dead nodes, and at what was dropped of any.
 CARE_SECONDS = 60.0
+#: Pages of retained messages that are looked at then: a million topics in three hours.
+EXPIRED_PAGES = 30
 
 
 class Clustered:
@@ -81,6 +84,7 @@ class Clustered:
         self._pages = PageCache(config.log.page_cache)
         here = tenancy.Place(data_id(Path(config.node.data_dir)), f"{config.node.data_dir} on {socket.gethostname()}")
         self._tenancy = Tenancy(self.grid, here, 2.5 * SHOW_SECONDS, partial(deferLater, reactor))
+        self._expired = ExpiredRetained(self.grid)
         self._place: Place | None = None
         self._node: ClusterNode | None = None
         self._looking = False
@@ -197,11 +201,13 @@ class Clustered:
                 log.warning("a process in %s wants to be this node: is node.id given twice?", other)
 
     def _care(self) -> None:
-        caring = ensureDeferred(self._drop_over())
-        caring.addErrback(lambda failure: log.warning("dead nodes' logs: %s", failure.getErrorMessage()))
+        caring = ensureDeferred(self._drop_what_is_over())
+        caring.addErrback(lambda failure: log.warning("what is over in the grid: %s", failure.getErrorMessage()))
 
-    async def _drop_over(self) -> None:
-        """The logs of nodes that are gone have a retention too; whoever gets the lease sees to it."""
+    async def _drop_what_is_over(self) -> None:
+        """The logs of nodes that are gone have a retention, too, and retained messages expire; whoever gets the lease
+        sees to it.
+        """
         assert self._place is not None
         lease = await self._registry.acquire("log-retention")
         if lease is None:
@@ -212,6 +218,8 @@ class Clustered:
                 if known.number not in present and lease.held:
                     for generation in await drop_over(self.grid, self._settings, known.number, self._clock.wall()):
                         log.info("dropped of a dead node's log", extra={"node": known.number, "generation": generation})
+            if lease.held and (count := await self._expired.drop(self._clock.wall(), EXPIRED_PAGES)):
+                log.info("removed retained messages whose time was over", extra={"count": count})
         finally:
             lease.release()
 
