@@ -155,11 +155,12 @@ class Subscription:
 
 
 class Standing(NamedTuple):
-    """What rights may depend on besides user and client id, as it was when a client was let in."""
+    """What rights may depend on besides user and client id, as it was when a client was let in, and by which link."""
 
     groups: frozenset[str] = frozenset()
     address: str = ""
     brought_rules: tuple[str, ...] = ()
+    link: str = ""
 
 
 #: Nothing is known.

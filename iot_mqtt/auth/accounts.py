@@ -118,6 +118,14 @@ class Accounts:
         """Those of every store that knows the name."""
         return frozenset[str]().union(*(found.groups for found in self._all(name) if found is not None))
 
+    def may_be(self, name: str, client_id: str) -> bool:
+        """Whether a user may have a client id: every store that knows the name has a say."""
+        return all(found is None or found.may_be(client_id) for found in self._all(name))
+
+    def has_patterns(self, name: str) -> bool:
+        """Whether a user may have some client ids only."""
+        return any(found is not None and found.client_ids for found in self._all(name))
+
     def hash_of(self, name: str) -> str:
         """The hash to verify a password against, whether or not there is such a user."""
         found = self.find(name)

@@ -21,6 +21,7 @@ from iot_mqtt.auth.links.certificate import CertificateLink
 from iot_mqtt.auth.links.passwords import PasswordLink
 from iot_mqtt.auth.settings import AuthSettings
 from iot_mqtt.auth.verdicts import Verifier
+from iot_mqtt.auth.vouched import Vouching
 
 #: Of tokens: HMAC, RSA and ECDSA with SHA-2.
 ALGORITHMS: Final = frozenset(f"{kind}{size}" for kind in ("HS", "RS", "ES") for size in (256, 384, 512))
@@ -29,6 +30,8 @@ STORES: Final = ("file", "grid")
 #: Links that take somebody else's word for who a user is.
 VOUCHING: Final = ("certificate", "jwt", "http")
 LINKS: Final = (*STORES, *VOUCHING, "anonymous")
+#: Links that let in clients without a user.
+NAMELESS: Final = ("http", "anonymous")
 
 
 def names_of(settings: AuthSettings, chain: Sequence[str] = ()) -> tuple[str, ...]:
@@ -106,16 +109,16 @@ class Builder:
         self._stores = stores
         self._verifier = verifier
         self._further = further
-        self._generation = generation
         #: All users that are kept here, whichever chain asks for them.
         self.accounts = Accounts(tuple(stores.values()))
+        self.vouching = Vouching(self.accounts, generation)
         self._made: dict[tuple[str, ...], Chain] = {}
 
     def chain(self, names: Sequence[str]) -> Chain:
         """The chain of these links; the same one for the same links."""
         key = tuple(names)
         if key not in self._made:
-            self._made[key] = Chain(tuple(self._links(key)), self._generation)
+            self._made[key] = Chain(tuple(self._links(key)), self.vouching)
         return self._made[key]
 
     def _links(self, names: tuple[str, ...]) -> Iterator[Link]:

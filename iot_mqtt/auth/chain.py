@@ -5,10 +5,10 @@ Each listener may have a chain of its own; the others share one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from iot_mqtt.auth.vouched import vouched
+from iot_mqtt.auth.vouched import STRANGERS, Vouching
 from iot_mqtt.errors import MqttError, ReasonCode
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
 
@@ -41,10 +41,10 @@ class Said(NamedTuple):
 class Chain:
     """An ``Authenticator`` made of links."""
 
-    def __init__(self, links: Sequence[Link], generation: Callable[[str], int] = lambda _: 0) -> None:
-        """``generation``: which user of a name somebody is (``generations``)."""
+    def __init__(self, links: Sequence[Link], vouching: Vouching = STRANGERS) -> None:
+        """``vouching``: what holds whichever link lets a client in."""
         self.links = tuple(links)
-        self._generation = generation
+        self._vouching = vouching
 
     async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
         for link in self.links:
@@ -78,7 +78,7 @@ class Chain:
         verdict = await link.consider(attempt)
         if not isinstance(verdict, Principal):
             return verdict
-        return vouched(link.name, verdict, attempt, self._generation)
+        return self._vouching.vouched(link.name, verdict, attempt)
 
 
 class Chains:

@@ -123,7 +123,7 @@ class RuleAuthorizer:
     """Rights by rules; where there are none, whoever was let in may do everything. So may superusers.
 
     ``book`` has the rules of the moment; whether there are sources of rules is known at the start. ``may_come`` says
-    whether an identity could be let in now: who was deleted or disabled has no rights, whatever the rules say, so that
+    whether a client could be let in now: who was deleted or disabled has no rights, whatever the rules say, so that
     nothing is done in the name of a session or a will that is left behind. ``groups`` says which groups a user is in
     now, beyond those that its proof named.
     """
@@ -131,7 +131,7 @@ class RuleAuthorizer:
     def __init__(
         self,
         book: Callable[[], Book],
-        may_come: Callable[[str], bool] = lambda _: True,
+        may_come: Callable[[Principal], bool] = lambda _: True,
         groups: Callable[[str], frozenset[str]] = lambda _: frozenset(),
     ) -> None:
         self._book = book
@@ -142,7 +142,7 @@ class RuleAuthorizer:
     async def permissions(self, principal: Principal) -> Permissions:
         if principal.superuser:
             return UNRESTRICTED
-        if not self._may_come(principal.identity):
+        if not self._may_come(principal):
             return NOTHING
         book = self._book()
         if not book.sources and not principal.brought_rules:
@@ -165,7 +165,7 @@ class RuleAuthorizer:
         """What the rules of the moment say of a client. ``ValueError``: the question makes no sense."""
         if principal.superuser:
             return Answer(allowed=True, detail="a superuser may do everything")
-        if not self._may_come(principal.identity):
+        if not self._may_come(principal):
             return Answer(allowed=False, detail="this client could not be let in now")
         book = self._book()
         rules = self._rules_of(book, principal)

@@ -24,9 +24,9 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from iot_mqtt.auth.accounts import Account, Accounts
-from iot_mqtt.auth.links.passwords import NOT_HIS, WRONG
+from iot_mqtt.auth.links.passwords import WRONG
 from iot_mqtt.auth.scram_keys import SALT_SIZE, ScramKeys
-from iot_mqtt.auth.vouched import vouched
+from iot_mqtt.auth.vouched import STRANGERS, Vouching
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.access import Challenge, ConnectAttempt, Denied, Exchange, Granted, Principal
 from iot_mqtt.ports.addresses import source_of
@@ -70,16 +70,16 @@ class Scram:
         accounts: AccountsOf,
         guesses: Guesses,
         key: Callable[[], bytes],
-        generation: Callable[[str], int] = lambda _: 0,
+        vouching: Vouching = STRANGERS,
     ) -> None:
         self._accounts = accounts
         self._guesses = guesses
         self._key = key
-        self._generation = generation
+        self._vouching = vouching
 
     def begin(self, attempt: ConnectAttempt) -> Exchange:
         accounts = self._accounts(attempt.listener)
-        return _Exchange(attempt, accounts, self._guesses, self._key, self._generation)
+        return _Exchange(attempt, accounts, self._guesses, self._key, self._vouching)
 
 
 class _Exchange:
@@ -91,13 +91,13 @@ class _Exchange:
         accounts: Accounts | None,
         guesses: Guesses,
         key: Callable[[], bytes],
-        generation: Callable[[str], int],
+        vouching: Vouching,
     ) -> None:
         self._attempt = attempt
         self._accounts = accounts
         self._guesses = guesses
         self._key = key
-        self._generation = generation
+        self._vouching = vouching
         self._name = ""
         self._keys: ScramKeys | None = None
         #: What both sides have said and the proof is about, without its end.
@@ -155,10 +155,8 @@ class _Exchange:
         return self._granted(account, base64.b64encode(hmac.digest(keys.server_key, said, "sha256")).decode())
 
     def _granted(self, account: Account, signature: str) -> Granted | Denied:
-        if not account.may_be(self._attempt.client_id):
-            return NOT_HIS
         principal = Principal(self._attempt.client_id, account.name)
-        verdict = vouched(Scram.name, principal, self._attempt, self._generation)
+        verdict = self._vouching.vouched(Scram.name, principal, self._attempt)
         return verdict if isinstance(verdict, Denied) else Granted(verdict, f"v={signature}".encode())
 
 

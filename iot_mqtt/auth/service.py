@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from iot_mqtt.auth.accounts import Accounts, Kept, Store
 from iot_mqtt.auth.acl import Rules, parse_brought
 from iot_mqtt.auth.acl_files import AclFiles
-from iot_mqtt.auth.building import VOUCHING, Builder, names_of
+from iot_mqtt.auth.building import NAMELESS, STORES, VOUCHING, Builder, names_of
 from iot_mqtt.auth.chain import Chains, Link, Said
 from iot_mqtt.auth.explaining import Answer, Question
 from iot_mqtt.auth.fair_queue import Allowance
@@ -30,12 +30,15 @@ from iot_mqtt.auth.users import FileStore, parse_users
 from iot_mqtt.auth.verdicts import Verifier
 from iot_mqtt.auth.web import Web
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.ports.access import AuthenticationMethod, ConnectAttempt, Denied, Principal, generation_of, user_of
+from iot_mqtt.ports.access import AuthenticationMethod, ConnectAttempt, Denied, Principal
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.directory import RETIRED, RULES, SECRETS, USERS, Conflict, Directory
 
 if TYPE_CHECKING:
     from iot_mqtt.auth.key_ring import KeyRing
+
+#: User, client id → whether he may have it.
+MayBe = Callable[[str, str], bool]
 
 
 class Access:
@@ -87,7 +90,7 @@ class Access:
         self._key = secrets.token_bytes(32)
         self.methods: dict[str, AuthenticationMethod] = {}
         if settings.scram:
-            self.methods[Scram.name] = Scram(self._accounts_at, self.pool, lambda: self._key, self._generation)
+            self.methods[Scram.name] = Scram(self._accounts_at, self.pool, lambda: self._key, builder.vouching)
         self._grid_rules = GridRules(directory) if settings.acl_grid and directory is not None else None
         self._book = self._bound()
         self.authorizer = RuleAuthorizer(lambda: self._book, self._may_come, self.groups_of)
@@ -95,6 +98,8 @@ class Access:
         self.limits = LimitBook(rules_of(settings.limits, "auth.limits"), directory, self.groups_of)
         #: Called after users or rules changed, with the users who may not come in any more.
         self.on_changed: Callable[[frozenset[str]], None] = _nobody_listens
+        #: Called after users were given other client ids, with them, and with what says whether a user may have one.
+        self.on_renamed: Callable[[frozenset[str], MayBe], None] = _nobody_is_renamed
         if directory is not None and "grid" in self._links:
             directory.watch(USERS, self._grid_changed)
             directory.watch(RETIRED, self._retired)
@@ -232,16 +237,18 @@ class Access:
         self.authorizer.renew()
         self.on_changed(frozenset())
 
-    def _may_come(self, identity: str) -> bool:
-        """Whether somebody of this identity could be let in now."""
-        owner = user_of(identity)
+    def _may_come(self, who: Principal) -> bool:
+        """Whether a client could be let in now by the link that let it in; where that is not known, by any."""
+        owner = who.owner
+        others = self._links.intersection(VOUCHING if owner else NAMELESS)
+        if who.link:
+            others &= {who.link}
         if not owner:
-            return "anonymous" in self._links
-        if generation_of(identity) != self._generation(owner):
+            return bool(others)
+        if who.generation != self._generation(owner) or self.accounts.is_disabled(owner):
             return False
-        if self._is_kept(owner) or not self._links & {"file", "grid"}:
-            return True
-        return not self.accounts.is_disabled(owner) and any(link in self._links for link in VOUCHING)
+        by_password = self.accounts.find(owner) is not None or not self._links.intersection(STORES)
+        return bool(others) or (by_password and who.link not in VOUCHING)
 
     def _is_kept(self, name: str) -> bool:
         return self.accounts.find(name) is not None and not self.accounts.is_disabled(name)
@@ -250,6 +257,9 @@ class Access:
         """Users of the directory are others now, here or at another node."""
         self.authorizer.renew()
         self.on_changed(frozenset(name for name in names if not self._is_kept(name)))
+        named = frozenset(filter(self.accounts.has_patterns, names))
+        if named:
+            self.on_renamed(named, self.accounts.may_be)
 
     def _retired(self, names: frozenset[str]) -> None:
         """Users of these names were deleted: whoever is in by one of them is not who has the name now."""
@@ -328,4 +338,8 @@ def _first(_: str) -> int:
 
 
 def _nobody_listens(_: frozenset[str]) -> None:
+    """Until there is a broker."""
+
+
+def _nobody_is_renamed(_: frozenset[str], __: MayBe) -> None:
     """Until there is a broker."""

@@ -92,6 +92,8 @@ class Principal(NamedTuple):
     expires_at: float | None = None
     #: How many users of this name were deleted before: it is another user's each time.
     generation: int = 0
+    #: Which link or method let it in; "" where that is not known.
+    link: str = ""
 
     @property
     def owner(self) -> str:
@@ -109,7 +111,7 @@ class Principal(NamedTuple):
     @property
     def standing(self) -> Standing:
         """What of it is kept with a will."""
-        return Standing(self.groups, self.address, self.brought_rules)
+        return Standing(self.groups, self.address, self.brought_rules, self.link)
 
 
 def user_of(identity: str) -> str:

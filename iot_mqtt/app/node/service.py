@@ -287,6 +287,7 @@ class Service:
         self._watching.record(self.broker.monitoring.recorder)
         self._watching.trace(self.broker)
         self._access.on_changed = self.broker.lifecycle.rights.changed
+        self._access.on_renamed = self.broker.lifecycle.rights.renamed
         self._bans.on_added = self.broker.clients.bouncer.added
         conduct = make_conduct(self.live, self._bans, self.clock)
         self.broker.clients.connections.on_closed += (conduct.ended,)

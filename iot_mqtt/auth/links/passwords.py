@@ -14,8 +14,6 @@ from iot_mqtt.ports.addresses import source_of
 
 #: The same words for a wrong name and a wrong password, and the same work behind them.
 WRONG = Denied(ReasonCode.BAD_USER_NAME_OR_PASSWORD, "user name or password is wrong")
-#: The words for a client id that the rules do not give, so that nobody learns whose it is.
-NOT_HIS = Denied(ReasonCode.NOT_AUTHORIZED, "not allowed to use this client id")
 
 
 class PasswordLink:
@@ -44,7 +42,7 @@ class PasswordLink:
             return None
         if account is None or not good or self.accounts.is_disabled(name):
             return WRONG
-        return Principal(attempt.client_id, name) if account.may_be(attempt.client_id) else NOT_HIS
+        return Principal(attempt.client_id, name)
 
     def known(self, attempt: ConnectAttempt) -> str:
         if attempt.username is None:

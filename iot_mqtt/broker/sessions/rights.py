@@ -3,6 +3,7 @@
 ::
 
     a file changed ─▶ changed    users who are gone are disconnected, everybody else's subscriptions are asked again
+    a user changed ─▶ renamed    clients whose ids are not their user's any more are disconnected
     CONNECT        ─▶ recheck    the subscriptions of a session that is resumed, before anything is sent
     a will is due  ─▶ of         its topic, when it is published
 
@@ -83,6 +84,16 @@ class Rights:
             self._checking = True
             drive(self._recheck_all(), done, self._failed)
 
+    def renamed(self, users: Collection[str], may_be: Callable[[str, str], bool]) -> None:
+        """These users may have other client ids now; ``may_be`` says of a user and an id whether he may have it."""
+        for connection in list(self._connections):
+            principal, connect = connection.principal, connection.connect
+            # An id that the broker gave is free.
+            if principal is None or principal.owner not in users or connect is None or not connect.client_id:
+                continue
+            if not connection.closed and not may_be(principal.owner, connect.client_id):
+                _not_its_name(connection)
+
     async def _recheck_all(self) -> None:
         while self._stale:
             self._stale = False
@@ -105,8 +116,7 @@ class Rights:
             return
         connection.rights_version = permissions.version
         if _brought_its_name(connection) and not may_be_called(connection, session.client_id):
-            _log("a client was disconnected: the rules do not give its name to its user any more", connection)
-            connection.disconnect(ReasonCode.NOT_AUTHORIZED, "this client id is not allowed any more")
+            _not_its_name(connection)
             return
         lost = [filter for filter in session.subscriptions if not _may_subscribe(permissions, filter)]
         for filter in lost:
@@ -138,6 +148,11 @@ class Rights:
 def _brought_its_name(connection: Client) -> bool:
     """Whether its name is to be asked for again: CONNECT asks for itself, and an id that the broker gave is free."""
     return connection.connect is not None and bool(connection.connect.client_id) and not connection.connecting
+
+
+def _not_its_name(connection: Client) -> None:
+    _log("a client was disconnected: its name is not given to its user any more", connection)
+    connection.disconnect(ReasonCode.NOT_AUTHORIZED, "this client id is not allowed any more")
 
 
 def _may_subscribe(permissions: Permissions, filter: str) -> bool:

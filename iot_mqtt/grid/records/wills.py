@@ -13,7 +13,7 @@ from iot_mqtt.values import NO_STANDING, Standing, Will
 _U32 = Struct(">I")
 _TIME = Struct(">d")
 # On disk for ever: added, never changed or used again.
-_MESSAGE, _DELAY, _EXPIRY, _DUE, _OWNER, _STANDING = range(1, 7)
+_MESSAGE, _DELAY, _EXPIRY, _DUE, _OWNER, _STANDING, _LINK = range(1, 8)
 
 
 def _written(standing: Standing) -> bytes:
@@ -21,11 +21,9 @@ def _written(standing: Standing) -> bytes:
     return json.dumps([groups, standing.address, standing.brought_rules], ensure_ascii=False).encode()
 
 
-def _read(field: bytes | None) -> Standing:
-    if field is None:
-        return NO_STANDING
-    groups, address, brought = json.loads(field)
-    return Standing(frozenset(groups), address, tuple(brought))
+def _read(field: bytes | None, link: bytes | None) -> Standing:
+    groups, address, brought = ((), "", ()) if field is None else json.loads(field)
+    return Standing(frozenset(groups), address, tuple(brought), "" if link is None else link.decode())
 
 
 def encode_will(record: StoredWill) -> bytes:
@@ -37,7 +35,8 @@ def encode_will(record: StoredWill) -> bytes:
             (_EXPIRY, None if will.expiry is None else _U32.pack(will.expiry)),
             (_DUE, None if record.due_at is None else _TIME.pack(record.due_at)),
             (_OWNER, None if record.owner is None else record.owner.encode()),
-            (_STANDING, None if will.standing == NO_STANDING else _written(will.standing)),
+            (_STANDING, None if will.standing[:-1] == NO_STANDING[:-1] else _written(will.standing)),
+            (_LINK, will.standing.link.encode() or None),
         )
     )
 
@@ -50,7 +49,7 @@ def decode_will(record: bytes) -> StoredWill:
             decode_message(fields[_MESSAGE]),
             _U32.unpack(fields[_DELAY])[0],
             None if expiry is None else _U32.unpack(expiry)[0],
-            _read(fields.get(_STANDING)),
+            _read(fields.get(_STANDING), fields.get(_LINK)),
         )
         return StoredWill(
             will, None if due is None else _TIME.unpack(due)[0], None if owner is None else owner.decode()

@@ -8,6 +8,14 @@ from tests.mutants.mutation import Mutation
 
 ACCESS: Final = (
     Mutation(
+        "access.any-client-id",
+        "iot_mqtt/auth/vouched.py",
+        "if owner and not self._accounts.may_be(owner, attempt.client_id):",
+        'if by in ("file", "grid") and not self._accounts.may_be(owner, attempt.client_id):',
+        ("tests/unit/auth/test_grid_users.py",),
+        "a token or a certificate of a user lets in any client id",
+    ),
+    Mutation(
         "access.any-name",
         "iot_mqtt/auth/vouched.py",
         'if not principal.anonymous and not is_user_name(principal.username or ""):',

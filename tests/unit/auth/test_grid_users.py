@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 
 from iot_mqtt.auth import generations, hashing
@@ -162,6 +163,36 @@ def test_client_ids_by_pattern(site: Site) -> None:
     assert site.connect("ann", client="line-7") == "ann"
     assert site.connect("ann", client="press") is NO
     assert site.connect("ann", b"wrong", client="press") is WRONG
+
+
+def test_client_ids_by_pattern_whichever_link_vouches(site: Site) -> None:
+    """A certificate, a token, the file, where it has the name, too: patterns are about the user, not a password."""
+    users = site.folder / "users"
+    users.write_text(f"ann:{HASH}\n")
+    site.open(
+        "certificate", "jwt", "file", "grid", jwt=JwtSettings(secret_file=secret(site.folder)), users_file=str(users)
+    )
+    site.put("ann", client_ids=["line-*"])
+    token = jwt.encode({"sub": "ann", "exp": 4e9}, "s" * 32, "HS256").encode()
+    for name, password, more in (
+        ("ann", b"pw", {}),
+        (None, token, {}),
+        (None, None, {"certificate_name": "ann"}),
+    ):
+        assert site.connect(name, password, "line-7", **more) == "ann"
+        assert site.connect(name, password, "", **more) == "ann", "the broker gives one"
+        assert site.connect(name, password, "press", **more) is NO
+
+
+def test_who_may_have_other_client_ids_now_is_told_of(site: Site) -> None:
+    """Users with patterns, after a change of theirs; whoever has none may have any."""
+    heard: list[tuple[frozenset[str], bool]] = []
+    site.access.on_renamed = lambda users, may_be: heard.append((users, may_be("ann", "press")))
+    site.put("ann", password="pw")
+    site.put("bob", password="pw", client_ids=["b"])
+    site.put("ann", client_ids=["line-*"])
+    site.put("ann", client_ids=[])
+    assert heard == [(frozenset({"bob"}), True), (frozenset({"ann"}), False)]
 
 
 def test_groups_are_those_of_this_moment(site: Site) -> None:

@@ -14,6 +14,7 @@ from iot_mqtt.auth.accounts import Account, Accounts
 from iot_mqtt.auth.fair_queue import Allowance
 from iot_mqtt.auth.hashing import HashPool
 from iot_mqtt.auth.scram import Scram
+from iot_mqtt.auth.vouched import Vouching
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.access import Challenge, Denied, Exchange, Granted
@@ -86,7 +87,10 @@ class Site:
         self.kept = Kept(Account("user", scram=KEYS), Account("no-keys", hash=None))
         self.accounts: Accounts | None = Accounts([self.kept])
         self.method = Scram(
-            lambda listener: self.accounts if listener == "mqtt" else None, self.pool, lambda: b"k" * 32
+            lambda listener: self.accounts if listener == "mqtt" else None,
+            self.pool,
+            lambda: b"k" * 32,
+            Vouching(Accounts([self.kept])),
         )
 
     def phone(self, name: str = "user", password: str = "pencil", header: str = "n,,", **asked: Any) -> Phone:

@@ -39,7 +39,8 @@ class Site:
 
     def open(self, **settings: Any) -> Access:
         settings = {"allow_anonymous": False, "users_file": str(self.users), "acl_file": (str(self.acl),), **settings}
-        self.access = Access(AuthSettings(**settings), self.threads.cross, ManualClock())
+        nobody: Any = None
+        self.access = Access(AuthSettings(**settings), self.threads.cross, ManualClock(), web=lambda _: nobody)
         return self.access
 
     def connect(self, connect: ConnectAttempt) -> Principal | Denied:
@@ -61,7 +62,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 def test_a_user_with_its_password_is_let_in(site: Site) -> None:
     """As that user, not anonymously."""
     site.open()
-    assert site.connect(attempt("ann", b"pw")) == Principal("c1", "ann", address=ADDRESS)
+    assert site.connect(attempt("ann", b"pw")) == Principal("c1", "ann", address=ADDRESS, link="file")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_an_unknown_user_costs_a_hash_too(site: Site) -> None:
 def test_anonymous_clients_by_setting(site: Site, allowed: bool) -> None:
     """A client without a user name, where there are users."""
     site.open(allow_anonymous=allowed)
-    expected = Principal("c1", None, anonymous=True, address=ADDRESS) if allowed else None
+    expected = Principal("c1", None, anonymous=True, address=ADDRESS, link="anonymous") if allowed else None
     verdict = site.connect(attempt())
     assert verdict == expected or (isinstance(verdict, Denied) and verdict.reason is ReasonCode.NOT_AUTHORIZED)
     assert isinstance(verdict, Principal) is allowed
@@ -96,7 +97,8 @@ def test_anonymous_clients_by_setting(site: Site, allowed: bool) -> None:
 def test_without_users_a_name_is_let_in_but_counts_for_nothing(site: Site) -> None:
     """Anonymous access and no file of users: the name was not verified."""
     site.open(allow_anonymous=True, users_file=None)
-    assert site.connect(attempt("ann", b"whatever")) == Principal("c1", "ann", anonymous=True, address=ADDRESS)
+    who = Principal("c1", "ann", anonymous=True, address=ADDRESS, link="anonymous")
+    assert site.connect(attempt("ann", b"whatever")) == who
 
 
 def test_without_users_and_without_anonymous_nobody_gets_in(site: Site) -> None:
@@ -164,6 +166,36 @@ def test_anonymous_sessions_have_no_rights_where_nobody_is_anonymous(site: Site)
     assert not site.rights(None).allows(Action.PUBLISH, "a")
     site.open(allow_anonymous=True)
     assert site.rights(None).allows(Action.PUBLISH, "a")
+
+
+@pytest.mark.parametrize(
+    ("link", "line", "may"),
+    [
+        ("file", "ann:{hash}\n", True),
+        ("file", "", False),
+        ("SCRAM-SHA-256", "", False),
+        ("file", "ann:!{hash}\n", False),
+        ("certificate", "", True),
+        ("certificate", "ann:!{hash}\n", False),
+        ("jwt", "", False),
+        ("", "", True),
+    ],
+)
+def test_rights_go_with_the_link_that_let_a_client_in(site: Site, link: str, line: str, may: bool) -> None:
+    """Who came in by a password is gone with it, also where others could vouch; no link vouches that is not there. Of
+    records of before nobody knows the link: any could have been it.
+    """
+    site.write(site.users, line.format(hash=cheap_hash("pw")))
+    site.open(certificate_as_user=True)
+    assert site.rights("ann", link=link).allows(Action.PUBLISH, "a") is may
+
+
+def test_a_service_may_let_in_who_names_nobody(site: Site) -> None:
+    """Such a client has the rights of those without a user, whether or not others are let in without asking."""
+    site.write(site.acl, "[all]\nallow all a\n")
+    site.open(chain=("http", "file"))
+    assert site.rights(None, link="http").allows(Action.PUBLISH, "a")
+    assert not site.rights(None, link="anonymous").allows(Action.PUBLISH, "a")
 
 
 def test_changes_are_seen_within_a_second_by_default() -> None:

@@ -8,6 +8,7 @@ from iot_mqtt.auth.accounts import Account, Accounts
 from iot_mqtt.auth.chain import Chain
 from iot_mqtt.auth.links.anonymous import AnonymousLink
 from iot_mqtt.auth.links.certificate import CertificateLink
+from iot_mqtt.auth.vouched import Vouching as Rules
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
 from tests.unit.auth.authkit import attempt, outcome, start
@@ -54,7 +55,7 @@ def test_nor_a_link_that_says_no_name_and_not_anonymous() -> None:
 
 def test_a_certificate_with_a_nul_in_its_name_is_nobodys() -> None:
     """Not the user's of that name and that generation."""
-    chain = Chain([CertificateLink(Accounts([]))], lambda _: 1)
+    chain = Chain([CertificateLink(Accounts([]))], Rules(Accounts([]), lambda _: 1))
     shown = attempt()._replace(certificate_name="ann\x001")
     assert isinstance(asked(chain, shown), Denied)
     ann = asked(chain, attempt()._replace(certificate_name="ann"))

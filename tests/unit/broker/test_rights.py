@@ -144,6 +144,22 @@ def test_a_name_that_is_taken_back_ends_the_connection(town: Town) -> None:
     assert again.connack.reason is ReasonCode.NOT_AUTHORIZED
 
 
+def test_a_client_id_that_its_user_may_not_have_any_more_ends_the_connection(town: Town) -> None:
+    """0x87; an id that the broker gave is free, and other users are not asked for."""
+    wrong, right, given, other = town.enter("press"), town.enter("line-1"), town.enter(""), town.enter("p", "bob")
+    asked: list[tuple[str, str]] = []
+
+    def may_be(user: str, client_id: str) -> bool:
+        asked.append((user, client_id))
+        return client_id.startswith("line-")
+
+    town.node.broker.lifecycle.rights.renamed({"alice"}, may_be)
+    town.node.turn()
+    assert wrong.farewell is ReasonCode.NOT_AUTHORIZED
+    assert not any(one.closed for one in (right, given, other))
+    assert sorted(asked) == [("alice", "line-1"), ("alice", "press")]
+
+
 def test_a_message_that_waits_for_room_is_dropped_and_counted(town: Town) -> None:
     """A session that ends with its connection has a queue; what may not leave it is over, the rest goes on."""
     client = town.enter(receive_maximum=1)

@@ -226,6 +226,12 @@ GOLDEN: list[tuple[str, Callable[[bytes], Any], Any, str]] = [
             "06 0000001f 5b5b2267225d2c20223a3a31222c205b22616c6c6f7720616c6c2078225d5d"
         ),
     ),
+    (
+        "will of somebody whom a token let in",
+        decode_will,
+        StoredWill(Will(EMPTY, standing=Standing(link="jwt")), None),
+        "10 01 0000000f 10 00 0001 0000 00000000 00000000 74  02 00000004 00000000  07 00000003 6a7774",
+    ),
 ]
 NAMES = [name for name, *_ in GOLDEN]
 
