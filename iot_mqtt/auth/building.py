@@ -103,8 +103,11 @@ class Builder:
         verifier: Verifier,
         further: Mapping[str, Callable[[Accounts], Link]],
         generation: Callable[[str], int] = lambda _: 0,
+        guessed_wrong: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """``further``: makers of links that are not made here, by name; ``generation``: which user of a name it is."""
+        """``further``: makers of links that are not made here, by name; ``generation``: which user of a name it is;
+        ``guessed_wrong`` counts a wrong password for an address.
+        """
         self._settings = settings
         self._stores = stores
         self._verifier = verifier
@@ -112,13 +115,14 @@ class Builder:
         #: All users that are kept here, whichever chain asks for them.
         self.accounts = Accounts(tuple(stores.values()))
         self.vouching = Vouching(self.accounts, generation)
+        self._guessed_wrong = guessed_wrong
         self._made: dict[tuple[str, ...], Chain] = {}
 
     def chain(self, names: Sequence[str]) -> Chain:
         """The chain of these links; the same one for the same links."""
         key = tuple(names)
         if key not in self._made:
-            self._made[key] = Chain(tuple(self._links(key)), self.vouching)
+            self._made[key] = Chain(tuple(self._links(key)), self.vouching, self._guessed_wrong)
         return self._made[key]
 
     def _links(self, names: tuple[str, ...]) -> Iterator[Link]:

@@ -5,12 +5,16 @@ Each listener may have a chain of its own; the others share one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, repeat
+from typing import Final, NamedTuple, Protocol
 
 from iot_mqtt.auth.vouched import STRANGERS, Vouching
 from iot_mqtt.errors import MqttError, ReasonCode
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
+from iot_mqtt.ports.addresses import source_of
+
+NOBODY: Final = Denied(ReasonCode.NOT_AUTHORIZED, "nobody vouches for this client")
 
 
 class Link(Protocol):
@@ -18,6 +22,8 @@ class Link(Protocol):
 
     #: As the configuration has it.
     name: str
+    #: Whether it counts the wrong passwords that it refuses.
+    counts: bool
 
     async def consider(self, attempt: ConnectAttempt) -> Principal | Denied | None:
         """Decide, or leave it to the next link with None."""
@@ -39,46 +45,56 @@ class Said(NamedTuple):
 
 
 class Chain:
-    """An ``Authenticator`` made of links."""
+    """An ``Authenticator`` made of links.
 
-    def __init__(self, links: Sequence[Link], vouching: Vouching = STRANGERS) -> None:
-        """``vouching``: what holds whichever link lets a client in."""
+    A password that is wrong counts once for its address. The link that refuses it counts it, or this chain does, where
+    one that would have counted it passed it on, and nobody lets the client in: what a later link lets in was no guess.
+    """
+
+    def __init__(
+        self,
+        links: Sequence[Link],
+        vouching: Vouching = STRANGERS,
+        guessed_wrong: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """``vouching``: what holds whichever link lets a client in; ``guessed_wrong`` counts for an address."""
         self.links = tuple(links)
         self._vouching = vouching
+        self._guessed_wrong = guessed_wrong
 
     async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
-        for link in self.links:
-            verdict = await self._consider(link, attempt)
-            if verdict is not None:
-                return verdict
-        return Denied(ReasonCode.NOT_AUTHORIZED, "nobody vouches for this client")
+        return await self._ask(attempt, [])
 
     async def explain(self, attempt: ConnectAttempt) -> tuple[list[Said], Principal | Denied]:
         """What each link says, and what would become of the attempt. It costs what a login costs."""
-        said: list[Said] = []
-        decided: Principal | Denied | None = None
-        for link in self.links:
-            known = link.known(attempt)
-            if decided is not None:
-                said.append(Said(link.name, "not asked", "", known))
-                continue
-            try:
-                verdict = await self._consider(link, attempt)
-            except MqttError as error:
-                said.append(Said(link.name, "error", error.detail, known))
-                decided = Denied(error.reason, error.detail)
-                continue
-            said.append(Said(link.name, *_words(verdict), known))
-            decided = verdict
-        if decided is None:
-            decided = Denied(ReasonCode.NOT_AUTHORIZED, "nobody vouches for this client")
-        return said, decided
+        heard: list[Principal | Denied | None] = []
+        failed: list[tuple[str, str]] = []
+        try:
+            decided = await self._ask(attempt, heard)
+        except MqttError as error:
+            decided = Denied(error.reason, error.detail)
+            failed = [("error", error.detail)]
+        words = chain([_words(verdict) for verdict in heard], failed, repeat(("not asked", "")))
+        return [Said(link.name, *next(words), link.known(attempt)) for link in self.links], decided
 
-    async def _consider(self, link: Link, attempt: ConnectAttempt) -> Principal | Denied | None:
-        verdict = await link.consider(attempt)
-        if not isinstance(verdict, Principal):
-            return verdict
-        return self._vouching.vouched(link.name, verdict, attempt)
+    async def _ask(self, attempt: ConnectAttempt, heard: list[Principal | Denied | None]) -> Principal | Denied:
+        """The first decisive answer; ``heard`` gets every answer."""
+        uncounted = False
+        for link in self.links:
+            verdict = await link.consider(attempt)
+            wrong = isinstance(verdict, Denied) and verdict.reason is ReasonCode.BAD_USER_NAME_OR_PASSWORD
+            if isinstance(verdict, Principal):
+                verdict = self._vouching.vouched(link.name, verdict, attempt)
+            heard.append(verdict)
+            if link.counts:
+                uncounted = verdict is None and attempt.username is not None and bool(attempt.password)
+            if verdict is not None:
+                if wrong and uncounted:
+                    self._guessed_wrong(source_of(attempt.peer))
+                return verdict
+        if uncounted:
+            self._guessed_wrong(source_of(attempt.peer))
+        return NOBODY
 
 
 class Chains:

@@ -48,6 +48,8 @@ class Question(NamedTuple):
     name: str
     encoded: str
     password: bytes
+    #: Whether one that does not fit is a wrong password. Else somebody else is asked, and says so.
+    decides: bool = True
 
     def __repr__(self) -> str:
         return f"<Question about {self.name!r}>"
@@ -200,7 +202,7 @@ class HashPool:
             return
         self._running -= 1
         now = self._clock.monotonic()
-        if verdict is not False:
+        if verdict is not False or not question.decides:
             self._queue.forgive(source, now)
         self._answer(question, verdict)
         self._begin()

@@ -80,7 +80,9 @@ class Access:
         further = self._further(settings, clock, web)
         if directory is not None and "grid" in self._links:
             self._generation = Generations(directory).of
-        self._builder = builder = Builder(settings, self._stores(directory), self._verifier, further, self._generation)
+        self._builder = builder = Builder(
+            settings, self._stores(directory), self._verifier, further, self._generation, self.pool.guessed_wrong
+        )
         self.accounts = builder.accounts
         self.authenticator = Chains(
             builder.chain(general), {name: builder.chain(links) for name, links in chains.items()}

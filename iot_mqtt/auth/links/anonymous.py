@@ -9,6 +9,7 @@ class AnonymousLink:
     """Lets in who names no user; with ``any_name`` also who names one, which then counts for nothing."""
 
     name = "anonymous"
+    counts = False
 
     def __init__(self, *, any_name: bool) -> None:
         self._any_name = any_name

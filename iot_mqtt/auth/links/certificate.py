@@ -19,6 +19,7 @@ class CertificateLink:
     """Takes the user from the certificate, unless the client names another one, or a store disables that one."""
 
     name = "certificate"
+    counts = False
 
     def __init__(self, accounts: Accounts, field: str = "cn", pattern: str = "") -> None:
         """``pattern`` must fit the whole field; its group ``user``, or the first one, is the user."""

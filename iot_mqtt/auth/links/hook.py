@@ -98,6 +98,7 @@ class HookLink:
     """Decides as the service says; ``ignore`` leaves it to the next link."""
 
     name = "http"
+    counts = True
 
     def __init__(
         self,

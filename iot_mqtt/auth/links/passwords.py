@@ -18,8 +18,10 @@ WRONG = Denied(ReasonCode.BAD_USER_NAME_OR_PASSWORD, "user name or password is w
 
 class PasswordLink:
     """Decides on everyone who names a user. With ``others`` a name that nobody has here goes on to the next link, after
-    the work of a wrong password.
+    the work of a wrong password; whether it was one is said at the end of the chain.
     """
+
+    counts = True
 
     def __init__(self, name: str, accounts: Accounts, verifier: Verifier, *, others: bool = False) -> None:
         self.name = name
@@ -61,7 +63,8 @@ class PasswordLink:
         if not password:
             return False
         encoded = self.accounts.hash_of(name)
-        fits = await self._verifier.verify(Question(name, encoded, password), source)
+        decides = not self._others or self.accounts.find(name) is not None
+        fits = await self._verifier.verify(Question(name, encoded, password, decides), source)
         # Users may have changed while a thread was busy: what they are now counts.
         account = self.accounts.find(name)
         return fits and account is not None and account.hash == encoded

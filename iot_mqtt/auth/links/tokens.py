@@ -36,6 +36,7 @@ class TokenLink:
     """Decides on every password that looks like a token. The user is whom the token names."""
 
     name = "jwt"
+    counts = False
 
     def __init__(self, settings: JwtSettings, keys: Keys, accounts: Accounts, clock: Clock) -> None:
         self._settings = settings

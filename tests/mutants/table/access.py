@@ -8,6 +8,22 @@ from tests.mutants.mutation import Mutation
 
 ACCESS: Final = (
     Mutation(
+        "access.passed-on-is-wrong",
+        "iot_mqtt/auth/hashing.py",
+        "if verdict is not False or not question.decides:",
+        "if verdict is not False:",
+        ("tests/unit/auth/test_guesses.py",),
+        "devices whom a later link lets in use up the guesses of their address",
+    ),
+    Mutation(
+        "access.passed-on-is-free",
+        "iot_mqtt/auth/chain.py",
+        "        if uncounted:\n            self._guessed_wrong(source_of(attempt.peer))\n        return NOBODY",
+        "        return NOBODY",
+        ("tests/unit/auth/test_guesses.py",),
+        "guesses at names that nobody has cost a hash each, and never end",
+    ),
+    Mutation(
         "access.any-client-id",
         "iot_mqtt/auth/vouched.py",
         "if owner and not self._accounts.may_be(owner, attempt.client_id):",

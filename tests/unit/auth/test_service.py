@@ -317,6 +317,7 @@ def test_the_chain_asks_in_order_and_stops_at_an_answer() -> None:
 
     class Says:
         name = "says"
+        counts = False
 
         def __init__(self, answer: Principal | Denied | None) -> None:
             self.answer = answer

@@ -21,6 +21,7 @@ class Vouching:
     """A link that says what it is told to."""
 
     name = "made_up"
+    counts = False
 
     def __init__(self, principal: Principal) -> None:
         self._principal = principal
