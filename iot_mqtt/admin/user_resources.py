@@ -31,6 +31,16 @@ class Limited(Protocol):
     def explain(self, who: Principal) -> list[LimitSaid]: ...
 
 
+class Prospects(Protocol):
+    """Knows what becomes of clients once links have spoken: bans, rules about names, sessions of others, limits."""
+
+    async def of(self, attempt: ConnectAttempt, verdict: Principal | Denied) -> Principal | Denied: ...
+
+    def open_question(self, client_id: str) -> str:
+        """What of it another node decides; empty: nothing."""
+        ...
+
+
 class UserResources(Resource):
     """Users, for whoever holds the token."""
 
@@ -113,11 +123,14 @@ class UserResources(Resource):
 class AuthResources(Resource):
     """Who would be let in, and by which link."""
 
-    def __init__(self, access: Explaining, limits: Limited) -> None:
+    def __init__(self, access: Explaining, limits: Limited, prospects: Prospects) -> None:
         self._access = access
         self._limits = limits
+        self._prospects = prospects
 
-    @post("auth/explain", "What each link of the chain says of a client.", "Explanation", "LoginQuestion")
+    @post(
+        "auth/explain", "What each link says of a client, and what would become of it.", "Explanation", "LoginQuestion"
+    )
     async def _explain(self, call: Call) -> Json:
         fields = call.json()
         password = fields.text("password")
@@ -134,7 +147,9 @@ class AuthResources(Resource):
         said, verdict = await self._access.explain(attempt)
         who = verdict if isinstance(verdict, Principal) else Principal(attempt.client_id, attempt.username)
         limits = [shown(one) for one in self._limits.explain(who._replace(client_id=attempt.client_id))]
-        return {"links": [one._asdict() for one in said], **_of_verdict(verdict), "limits": limits}
+        verdict = await self._prospects.of(attempt, verdict)
+        outcome = _of_verdict(verdict, self._prospects.open_question(attempt.client_id))
+        return {"links": [one._asdict() for one in said], **outcome, "limits": limits}
 
     def schemas(self) -> Schemas:
         question: Json = {
@@ -148,7 +163,10 @@ class AuthResources(Resource):
         explanation = {
             "links": items_of(object_of(dict.fromkeys(Said._fields, _TEXT))),
             "verdict": _TEXT,
-            "detail": _TEXT,
+            "detail": {
+                **_TEXT,
+                "description": "Why it is denied; where it is allowed, what another node decides of it.",
+            },
             "reason": maybe("string"),
             "user": maybe("string"),
             "groups": items_of(_TEXT),
@@ -157,11 +175,11 @@ class AuthResources(Resource):
         return {"LoginQuestion": body_of(question), "Explanation": object_of(explanation)}
 
 
-def _of_verdict(verdict: Principal | Denied) -> Json:
+def _of_verdict(verdict: Principal | Denied, question: str) -> Json:
     if isinstance(verdict, Denied):
         return {"verdict": "deny", "detail": verdict.detail, "reason": verdict.reason.name, "user": None, "groups": []}
     groups = sorted(verdict.groups)
-    return {"verdict": "allow", "detail": "", "reason": None, "user": verdict.owner or None, "groups": groups}
+    return {"verdict": "allow", "detail": question, "reason": None, "user": verdict.owner or None, "groups": groups}
 
 
 def _no_user(call: Call) -> str:

@@ -103,10 +103,13 @@ def _may(node: Node, question: dict[str, Any]) -> Json:
 def auth_explain(
     node: Node, as_json: bool, password_stdin: bool, may: tuple[str, str] | None, **question: str | None
 ) -> None:
-    """Say what each link of the chain says of a client.
+    """Say what each link of the chain says of a client, and what would become of it.
 
     VERDICT: allow, deny, pass (the next link is asked), error, or not asked. Without a password, a link that wants one
     denies; KNOWN says what it knows of the user. A wrong password counts for the address as at a login.
+
+    The last line says what CONNECT would be told: bans, rules about names, the session of another user, and limits are
+    asked, too; a will is not.
     """
     body: dict[str, Any] = {name: value for name, value in question.items() if value is not None}
     if password_stdin:
@@ -124,7 +127,8 @@ def auth_explain(
     click.echo()
     if found["verdict"] == "allow":
         groups = ", ".join(map(plain, found["groups"])) or "none"
-        click.echo(f"let in as {plain(found['user'] or 'anonymous')}; groups: {groups}")
+        elsewhere = f"; {plain(found['detail'])}" if found["detail"] else ""
+        click.echo(f"let in as {plain(found['user'] or 'anonymous')}; groups: {groups}{elsewhere}")
     else:
         click.echo(f"refused: {plain(found['detail'])} ({found['reason']})")
     if may is not None:

@@ -138,7 +138,7 @@ class AdminPort:
             uplink=uplink,
             further=(
                 UserResources(self._access.user_desk(self._directory)),
-                AuthResources(self._access, limits),
+                AuthResources(self._access, limits, view.prospects),
                 LimitResources(limits),
                 RuleResources(self._access.acl_desk(self._directory), self._access),
                 PipelineTableResources(TableRows(pipeline_dir(config) / "tables", self._reactor)),

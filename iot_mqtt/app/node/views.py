@@ -77,6 +77,7 @@ def make_view(
         log=LogView(log, broker.store, budget, upkeep, Verification(log, broker.clock, turn.call_soon), broker.clock),
         cluster=cluster,
         dropped=DroppedView(broker.counters.recent, attempts),
+        prospects=broker.prospects,
         refuses=lambda: broker.clients.door.refusing is not None,
         uplink=uplink,
         alarms=[alarms, lambda: cluster.alarms],

@@ -115,6 +115,7 @@ class Composition:
             dict(methods or {}),
             new_id,
         )
+        self.prospects = login.prospects
         self.inbound = InboundPackets(runtime, sessions, routing, readers, publishing, lifecycle, login)
         #: What feeds the data platform from the log, if anything does.
         self.uplink: Uplink | None = None

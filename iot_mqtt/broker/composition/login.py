@@ -11,6 +11,7 @@ from iot_mqtt.broker.connections.access import Access
 from iot_mqtt.broker.connections.admission import Admission, WillRequests
 from iot_mqtt.broker.connections.handlers import AuthHandler, ConnectHandler
 from iot_mqtt.broker.connections.opening import Opening
+from iot_mqtt.broker.connections.prospects import Prospects
 from iot_mqtt.broker.connections.welcome import Welcome
 from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.sessions.sessions import Sessions
@@ -47,5 +48,8 @@ class Login:
 
         self.admission = Admission(clients.bouncer, owners, limiting, wanted, welcome, opening, new_client_id)
         access = Access(authenticator, authorizer, methods, self.admission.admit, rights.recheck)
+        door, alone = clients.door, lambda: self.admission.claim is None
+        #: What would become of clients.
+        self.prospects = Prospects(door, clients.bouncer, authorizer, owners, limiting, sessions, alone)
         self.connect = ConnectHandler(settings, clients.door, clients.bouncer, access, connections, counters)
         self.auth = AuthHandler(access, counters)

@@ -11,6 +11,7 @@ from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.driving import breath, done, drive
 from iot_mqtt.broker.session import Session
 from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.access import Denied
 from iot_mqtt.ports.addresses import host_of
 from iot_mqtt.ports.bans import Ban, Bans, Cause
 from iot_mqtt.ports.counters import Counters
@@ -38,6 +39,11 @@ class Bouncer:
         self._session_of = session_of
         self._counters = counters
         self._call_soon = call_soon
+
+    def refusal(self, client_id: str, user: str | None, host: str) -> Denied | None:
+        """What a client that is banned is told; ``user``: who it says it is, or is."""
+        ban = self._bans.find(client_id, user or "", host) if self._bans else None
+        return None if ban is None else Denied(ReasonCode.BANNED, _text(ban))
 
     def check(self, connection: Connection, user: str | None) -> None:
         """Raise ``Refused`` for a client that is banned; ``user``: who it says it is, or is."""

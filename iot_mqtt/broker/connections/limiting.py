@@ -29,7 +29,7 @@ from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.pipeline import OutboxSettings
-from iot_mqtt.ports.access import Principal, user_of
+from iot_mqtt.ports.access import Denied, Principal, user_of
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.limits import Limits
 
@@ -103,10 +103,21 @@ class Limiting:
 
     def require(self, connection: Connection, before: Session | None) -> None:
         """Refuse a client whose user has as much as it may; ``before``: the session that it will have, or take."""
-        limits = connection.allowance.limits
-        if limits.connections is None and limits.sessions is None:
-            return
         owner = "" if connection.principal is None else connection.principal.owner
+        reached = self._reached(connection.allowance.limits, owner, before)
+        if reached is not None:
+            raise self._refusal(connection, *reached)
+
+    def refusal(self, who: Principal, before: Session | None) -> Denied | None:
+        """The same of a client that does not come: what it would be told."""
+        limits = self._limits(who)
+        reached = None if limits is None else self._reached(limits, who.owner, before)
+        return None if reached is None else Denied(ReasonCode.QUOTA_EXCEEDED, _text(*reached))
+
+    def _reached(self, limits: Limits, owner: str, before: Session | None) -> tuple[str, int] | None:
+        """Of what the user has as much as he may, and how much that is."""
+        if limits.connections is None and limits.sessions is None:
+            return None
         connections, sessions = self.elsewhere(owner)
         connections += self._connections.by_owner.get(owner, 0)
         sessions += self._sessions.by_owner.get(owner, 0)
@@ -115,16 +126,17 @@ class Limiting:
             connections -= before.connection is not None
             sessions -= 1
         if limits.connections is not None and connections >= limits.connections:
-            raise self._refusal(connection, "connections", limits.connections)
+            return "connections", limits.connections
         if limits.sessions is not None and sessions >= limits.sessions:
-            raise self._refusal(connection, "sessions", limits.sessions)
+            return "sessions", limits.sessions
+        return None
 
     def _refusal(self, connection: Connection, what: str, most: int) -> Refused:
         self._counters.limited[what] += 1
         client_id = None if connection.connect is None else connection.connect.client_id
         extra = whose(connection, client_id) | {"limit": what, "most": most}
         logger.warning("a client was refused: its user has as much as it may", extra=extra)
-        return Refused(f"this user may have {most} {what}", ReasonCode.QUOTA_EXCEEDED)
+        return Refused(_text(what, most), ReasonCode.QUOTA_EXCEEDED)
 
     def attached(self, connection: Connection, session: Session) -> None:
         """A session has its connection."""
@@ -184,3 +196,7 @@ class Limiting:
             window = connect.properties.receive_maximum or ABSENT_RECEIVE_MAXIMUM
             session.outbound.limit = min(window, allowance.max_inflight)
             connection.serving.inbound.pump(session)
+
+
+def _text(what: str, most: int) -> str:
+    return f"this user may have {most} {what}"

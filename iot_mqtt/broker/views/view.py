@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from iot_mqtt.broker.connections.prospects import Prospects
 from iot_mqtt.broker.views.clients_view import ClientsView
 from iot_mqtt.broker.views.cluster_view import ClusterView
 from iot_mqtt.broker.views.dropped_view import DroppedView
@@ -35,6 +36,7 @@ class View:
         log: LogView,
         cluster: ClusterView,
         dropped: DroppedView,
+        prospects: Prospects,
         refuses: Callable[[], bool],
         uplink: Callable[[], UplinkInfo | None],
         alarms: Sequence[Callable[[], tuple[str, ...]]],
@@ -49,6 +51,8 @@ class View:
         self.clients, self.client, self.kick = clients.clients, clients.client, clients.kick
         self.attempts, self.unnamed = clients.attempts, clients.unnamed
         self.unwanted, self.dropped = messages.unwanted, dropped.dropped
+        #: What would become of clients.
+        self.prospects = prospects
         self.sessions, self.session, self.purge = sessions.sessions, sessions.session, sessions.purge
         self.counted, self.counting = sessions.counted, sessions.counting
         self.backlog, self.subscriptions = sessions.backlog, sessions.subscriptions

@@ -8,6 +8,14 @@ from tests.mutants.mutation import Mutation
 
 ACCESS: Final = (
     Mutation(
+        "access.prospect-of-a-stranger",
+        "iot_mqtt/broker/connections/prospects.py",
+        "return None if self._owners.yields(client_id, who.identity) else _NOT_ITS_SESSION",
+        "return None",
+        ("tests/unit/broker/test_prospects.py",),
+        "an operator is told that a client comes in who asks for the session of another user",
+    ),
+    Mutation(
         "access.passed-on-is-wrong",
         "iot_mqtt/auth/hashing.py",
         "if verdict is not False or not question.decides:",

@@ -14,10 +14,13 @@ from iot_mqtt.auth import hashing
 from iot_mqtt.auth.limit_book import LimitsDesk
 from iot_mqtt.auth.service import Access
 from iot_mqtt.auth.settings import AuthSettings
+from iot_mqtt.errors import ReasonCode
 from iot_mqtt.grid.directory import GridDirectory
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import ManualClock
+from iot_mqtt.ports.access import Denied
 from iot_mqtt.ports.directory import USERS
+from tests.doubles.prospects import Fates
 from tests.unit.admin.adminkit import TOKEN, Browser, FakeView, make_browser
 from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
 from tests.unit.auth.authkit import Threads, outcome, start
@@ -46,9 +49,10 @@ class Site:
         self.directory = GridDirectory(grid, ManualClock())
         access = Access(AuthSettings(chain=("grid",)), threads.cross, ManualClock(), self.directory)
         limits = LimitsDesk(self.directory, access.limits, lambda _: ())
+        self.fates = Fates()
         parts = (
             UserResources(access.user_desk(self.directory)),
-            AuthResources(access, limits),
+            AuthResources(access, limits, self.fates),
             LimitResources(limits),
         )
         self.browser: Browser = make_browser(FakeView(), further=parts)
@@ -157,6 +161,22 @@ def test_ctl_explains_who_is_let_in(site: Site) -> None:
     shown = site.ctl.lines("auth", "explain", "--client", "c1", "--user", "eve")
     assert "there is no such user" in shown[1]
     assert shown[-1].startswith("refused: user name or password is wrong (BAD_USER_NAME_OR_PASSWORD)")
+
+
+def test_ctl_explains_what_comes_behind_the_links(site: Site) -> None:
+    """A link may let in whom the broker refuses; what only another node knows is said to be open."""
+    site.post("users", name="ann", hash=HASH)
+    site.fates.refused["banned"] = Denied(ReasonCode.BANNED, "banned: why")
+    site.fates.elsewhere["far"] = "another node knows"
+
+    def last(client_id: str) -> str:
+        asked = ("auth", "explain", "--client", client_id, "--user", "ann", "--password-stdin")
+        lines = site.ctl.run(*asked, input=b"geheim\n").stdout.splitlines()
+        assert lines[1].split()[:2] == ["grid", "allow"]
+        return lines[-1]
+
+    assert last("banned") == "refused: banned: why (BANNED)"
+    assert last("far") == "let in as ann; groups: none; another node knows"
 
 
 def test_all_of_it_is_described(site: Site) -> None:

@@ -20,6 +20,7 @@ from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.access import Principal
 from iot_mqtt.ports.directory import LIMITS, USERS
 from iot_mqtt.ports.limits import ATTRIBUTES, RANGES, Limits, Said, read_limits, written_limits
+from tests.doubles.prospects import Fates
 from tests.unit.admin.adminkit import TOKEN, Browser, FakeView, make_browser
 from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
 from tests.unit.auth.authkit import Threads, outcome, start
@@ -143,7 +144,7 @@ class Site:
         desk = LimitsDesk(self.directory, self.access.limits, lambda _: usual)
         parts = (
             LimitResources(desk),
-            AuthResources(self.access, desk),
+            AuthResources(self.access, desk, Fates()),
             UserResources(self.access.user_desk(self.directory)),
         )
         self.browser: Browser = make_browser(FakeView(), further=parts)
