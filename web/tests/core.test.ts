@@ -256,3 +256,10 @@ describe("the way of a message", () => {
     for (const [code, place] of Object.entries(places)) expect(placeOf(code), code).toBe(place);
   });
 });
+
+test("a figure beyond 2^53 is written with all of its digits", async () => {
+  const { number, short } = await import("../src/core/format");
+  const { readJson } = await import("../src/core/json");
+  const figure = readJson("9007199254740993") as number;
+  expect([number(figure), short(figure)]).toEqual(["9,007,199,254,740,993", "9010T"]);
+});

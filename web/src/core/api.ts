@@ -1,5 +1,7 @@
 /** Calls of `/api/v1`: typed by who calls, errors as problem+json, changes with the token against other sites. */
 
+import { asJson, readJson } from "./json";
+
 export interface Missing {
   node: string;
   reason: string;
@@ -57,7 +59,7 @@ async function call<Answer>(
   if (age >= 1) headers["Cache-Control"] = `max-age=${Math.min(99, Math.floor(age))}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (method !== "GET" && csrf) headers["X-CSRF-Token"] = csrf;
-  const sent = body === undefined ? null : JSON.stringify(body);
+  const sent = body === undefined ? null : asJson(body);
   let response: Response;
   try {
     response = await fetch(address, {
@@ -82,7 +84,7 @@ async function call<Answer>(
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return readJson(text);
   } catch {
     return undefined;
   }

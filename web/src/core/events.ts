@@ -2,6 +2,7 @@
 import { effect, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { url } from "./api";
+import { readJson } from "./json";
 import { visible } from "./live";
 
 export interface BrokerEvent {
@@ -46,7 +47,7 @@ effect(() => {
     source = new EventSource(url("events", { kind: kinds }));
     for (const kind of kinds.split(",")) {
       source.addEventListener(kind, (message) => {
-        const event = JSON.parse((message as MessageEvent<string>).data) as BrokerEvent;
+        const event = readJson((message as MessageEvent<string>).data) as BrokerEvent;
         for (const listener of listeners.get(kind) ?? []) listener(event);
       });
     }

@@ -1,5 +1,6 @@
 /** Numbers and times as the browser's owner writes them. */
 import { language } from "./i18n";
+import { Raw } from "./json";
 
 const BYTES = ["B", "kB", "MB", "GB", "TB", "PB"];
 const DAY = 86_400;
@@ -24,9 +25,11 @@ function kept<Format extends Intl.NumberFormat | Intl.DateTimeFormat>(
   return format;
 }
 
-export function number(value: number | null | undefined, digits = 0): string {
-  if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  return kept(`.${digits}`, (own) => new Intl.NumberFormat(own, { maximumFractionDigits: digits })).format(value);
+export function number(value: number | Raw | null | undefined, digits = 0): string {
+  if (value === null || value === undefined || Number.isNaN(Number(value))) return "–";
+  const format = kept(`.${digits}`, (own) => new Intl.NumberFormat(own, { maximumFractionDigits: digits }));
+  // A text is written with all of its digits.
+  return format.format(value instanceof Raw ? (value.text as `${number}`) : value);
 }
 
 /** Three digits, and k or M where there are more: what tiles and axes show. */

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { api, type Missing, type Paged, path } from "../core/api";
 import { ago, bytes, number, short, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
+import { typedJson } from "../core/json";
 import { useLive } from "../core/live";
 import { may } from "../core/session";
 import type { Client } from "../core/types";
@@ -193,7 +194,7 @@ function Values({ target }: { target: string }) {
             key={tag}
             title={tag}
             times={trail.times}
-            lines={[{ label: tag, values: trail.lines.get(tag) ?? [] }]}
+            lines={[{ label: tag, values: trail.lines.get(tag) ?? [], now: shown(reported[tag]) }]}
             height={90}
           />
         ))}
@@ -258,8 +259,7 @@ function Halves({ shadow, tags }: { shadow: Shadow; tags: string[] }) {
 function Desire({ shadow, done }: { shadow: Shadow; done: () => void }) {
   const [text, setText] = useState("{}");
   const run = async () => {
-    const desired = JSON.parse(text) as unknown;
-    await api.post(path("shadows", shadow.target), { desired, version: shadow.desired.version });
+    await api.post(path("shadows", shadow.target), { desired: typedJson(text), version: shadow.desired.version });
   };
   return (
     <Action

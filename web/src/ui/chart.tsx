@@ -9,6 +9,8 @@ import { painted } from "../core/theme";
 export interface Line {
   label: string;
   values: (number | null)[];
+  /** What is shown beside it when no time is pointed at; the last value, if nothing is said. */
+  now?: string;
 }
 
 interface Props {
@@ -50,7 +52,8 @@ export function Chart({ title, times, lines, format = short, height = 120 }: Pro
   }, [names, paint, speech, height]);
   useEffect(() => plot.current?.setData(data()), [times, lines]);
 
-  const shown = (line: Line) => format(at === null ? line.values.findLast((one) => one !== null) : line.values[at]);
+  const shown = (line: Line) =>
+    at === null ? (line.now ?? format(line.values.findLast((one) => one !== null))) : format(line.values[at]);
   const said = lines.map((one) => `${one.label} ${shown(one)}`).join(", ");
   return (
     <figure class="chart">

@@ -38,6 +38,20 @@ export async function commandsEnd({ page, open, gateway }) {
   await page.locator(".said", { hasText: "dance" }).waitFor();
 }
 
+/** Numbers of 64 bits: what is typed is sent, and what came is shown, to the digit. */
+export async function numbersKeepTheirDigits({ page, open, gateway }) {
+  await open(at("devices", `${gateway}/plc-4`), "textarea[name=body]");
+  const order = '{"setpoint": 9007199254740993, "ratio": 1.0}';
+  await page.fill("textarea[name=body]", order);
+  const asked = page.waitForRequest((one) => one.method() === "POST" && one.url().endsWith("/commands"));
+  await page.getByRole("button", { name: "Send", exact: false }).last().click();
+  assert.equal((await asked).postDataJSON().body, order);
+  await page.getByRole("button", { name: "Set desired values" }).click();
+  await page.fill("textarea[name=desired]", '{"total": -1152921504606846977}');
+  await page.locator("dialog[open] button[type=submit]").click();
+  await page.locator("tr", { hasText: "total" }).getByText("-1152921504606846977", { exact: true }).waitFor();
+}
+
 /** Retained messages by a filter, subscriptions by client. */
 export async function retainedAndSubscriptions({ page, open }) {
   await open(at("retained"), ".list .count");

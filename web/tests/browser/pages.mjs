@@ -6,7 +6,7 @@
 // A journey is a function of a module beside this one; it gets `ui` (see kit.mjs) and stands in JOURNEYS. A page stands in
 // PAGES. They wait for conditions, not for times. Ends with 1 and words where something is not as it should be.
 import { filterFollowsTheAddress, findByPart, whyAndDisconnect } from "./clients.mjs";
-import { commandsEnd, gatewayAndDevice, retainedAndSubscriptions } from "./devices.mjs";
+import { commandsEnd, gatewayAndDevice, numbersKeepTheirDigits, retainedAndSubscriptions } from "./devices.mjs";
 import { logIn, overviewIsPaintedSoon } from "./login.mjs";
 import { namesAreText, searchedNameIsText } from "./names.mjs";
 import { acknowledgedIsMeasured } from "./overview.mjs";
@@ -28,6 +28,7 @@ const JOURNEYS = [
   filterFollowsTheAddress,
   gatewayAndDevice,
   commandsEnd,
+  numbersKeepTheirDigits,
   retainedAndSubscriptions,
   namesAreText,
   searchedNameIsText,

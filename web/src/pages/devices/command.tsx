@@ -15,16 +15,6 @@ import type { Command, CommandWithBody } from "./types";
 
 const OVER = ["acked", "failed", "expired", "uncertain"];
 
-/** What was written: JSON objects and lists as such, everything else as a text. */
-export function bodyOf(text: string): unknown {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? value : text;
-  } catch {
-    return text;
-  }
-}
-
 export function SendCommand({ target }: { target?: string }) {
   const [to, setTo] = useState(target ?? "");
   const [body, setBody] = useState("");
@@ -39,7 +29,8 @@ export function SendCommand({ target }: { target?: string }) {
     event.preventDefault();
     setBusy(true);
     setProblem(undefined);
-    const order = { target: to, body: bodyOf(body), retry, wants_reply: reply };
+    // JSON, too, is sent as a text: the device is given what was typed, to the digit.
+    const order = { target: to, body, retry, wants_reply: reply };
     try {
       const command = await api.post<Command>("commands", {
         ...order,

@@ -1,6 +1,7 @@
 /** Parts that the pages of devices and commands have in common. */
 import { time } from "../../core/format";
 import { t } from "../../core/i18n";
+import { asJson } from "../../core/json";
 import { href } from "../../core/router";
 import type { Level } from "../../ui/icons";
 import "./devices.css";
@@ -44,7 +45,7 @@ export function commandLevel(state: string): Level {
 
 /** JSON as it is; a text as a text. */
 export function shown(value: unknown): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
+  return typeof value === "string" ? value : asJson(value);
 }
 
 export function At({ at }: { at: number | null | undefined }) {

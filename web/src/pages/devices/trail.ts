@@ -1,5 +1,6 @@
 /** What was seen of figures while the page is open: the API keeps no past of single devices. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import { Raw } from "../../core/json";
 
 const KEPT = 240;
 
@@ -25,7 +26,8 @@ export class Trail {
 /** A chart can show numbers, and switches as 0 and 1. */
 export function charted(value: unknown): number | null {
   if (typeof value === "boolean") return value ? 1 : 0;
-  return typeof value === "number" && Number.isFinite(value) ? value : null;
+  const number = value instanceof Raw ? Number(value) : value;
+  return typeof number === "number" && Number.isFinite(number) ? number : null;
 }
 
 export interface Count {

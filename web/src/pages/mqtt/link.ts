@@ -1,6 +1,7 @@
 /** A client of the broker in the page: one connection over WebSocket, its subscriptions, and the last messages. */
 import { signal } from "@preact/signals";
 import type { MqttClient, Packet } from "mqtt";
+import { laidOut } from "../../core/json";
 
 /** Messages that are kept, and bytes of one payload. */
 export const KEPT = 500;
@@ -216,7 +217,7 @@ export function shown(payload: Uint8Array, as: "text" | "json" | "hex"): string 
   }
   if (as === "text") return text;
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    return laidOut(text);
   } catch {
     return text;
   }

@@ -4,6 +4,7 @@ import type { Problem } from "../../core/api";
 import { api, path } from "../../core/api";
 import { number } from "../../core/format";
 import { t, tOr } from "../../core/i18n";
+import { asJson } from "../../core/json";
 import { Poll, problemOf } from "../../core/live";
 import { may } from "../../core/session";
 import type { Capture, CapturedFrame, CapturedFrames } from "../../core/types";
@@ -118,7 +119,7 @@ export function Frames({ codec, node }: { codec: string; node: string | undefine
                   <td class="end">{number(one.ms)}</td>
                   <td>{one.connection}</td>
                   <td class="mono">{one.hex === null ? "" : `${ARROWS[one.kind] ?? ""} ${spaced(one)}`}</td>
-                  <td class="mono">{one.event ? JSON.stringify(one.event) : (one.text ?? "")}</td>
+                  <td class="mono">{one.event ? asJson(one.event) : (one.text ?? "")}</td>
                 </tr>
               ))}
             </tbody>

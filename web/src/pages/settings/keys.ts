@@ -1,4 +1,5 @@
 /** Keys of several nodes beside each other. */
+import { asJson, readJson } from "../../core/json";
 import type { Key } from "./types";
 
 /** What stands where a secret is. */
@@ -15,7 +16,7 @@ export interface Row {
   restart: boolean;
 }
 
-const same = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);
+const same = (one: unknown, other: unknown) => asJson(one) === asJson(other);
 
 export function rowsOf(keys: Key[]): Row[] {
   const found = new Map<string, Key[]>();
@@ -45,13 +46,13 @@ export function shownRows(rows: Row[], view: View, contains: string): Row[] {
 
 /** A value as a file of the configuration would have it. */
 export function text(value: unknown): string {
-  return typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
+  return typeof value === "string" ? value : value === undefined ? "" : asJson(value);
 }
 
 /** What was typed: JSON where it is, else a text. */
 export function typed(input: string): unknown {
   try {
-    return JSON.parse(input);
+    return readJson(input);
   } catch {
     return input;
   }

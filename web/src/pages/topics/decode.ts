@@ -1,4 +1,5 @@
 /** A payload as people read it: JSON with its lines, other text as it is, bytes in hex. */
+import { laidOut } from "../../core/json";
 import type { TopicValue } from "../../core/types";
 
 export function shown(value: TopicValue): string {
@@ -9,7 +10,7 @@ export function shown(value: TopicValue): string {
 function text(payload: string): string {
   if (!/^\s*[[{]/.test(payload)) return payload;
   try {
-    return JSON.stringify(JSON.parse(payload), null, 2);
+    return laidOut(payload);
   } catch {
     // What is cut, or only looks like it.
     return payload;

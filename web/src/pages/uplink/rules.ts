@@ -1,4 +1,5 @@
 /** Rules of the uplink: those of all nodes as one list, as they can be written, and what was written read. */
+import { asJson, readJson } from "../../core/json";
 import type { Rule, Rules } from "./types";
 
 /** What a rule has if nothing is said. */
@@ -34,7 +35,7 @@ export interface Together {
 export function together(nodes: Rules[]): Together {
   const [first, ...others] = nodes;
   if (!first) return { rules: [], same: true };
-  const written = (one: Rules) => JSON.stringify(one.items.map(entryOf));
+  const written = (one: Rules) => asJson(one.items.map(entryOf));
   if (others.some((one) => written(one) !== written(first))) return { rules: first.items, same: false };
   const sum = (at: number, of: "matched" | "sent") => nodes.reduce((all, one) => all + (one.items[at]?.[of] ?? 0), 0);
   return {
@@ -46,12 +47,12 @@ export function together(nodes: Rules[]): Together {
 /** One rule a line: a list as JSON that people can read and change. */
 export function written(rules: Rule[]): string {
   if (rules.length === 0) return "[]";
-  return `[\n${rules.map((rule) => `  ${JSON.stringify(entryOf(rule))}`).join(",\n")}\n]`;
+  return `[\n${rules.map((rule) => `  ${asJson(entryOf(rule))}`).join(",\n")}\n]`;
 }
 
 /** What was written; an error says where it is no list. */
 export function readRules(text: string): Record<string, unknown>[] {
-  const value: unknown = JSON.parse(text);
+  const value = readJson(text);
   const isObject = (one: unknown) => typeof one === "object" && one !== null && !Array.isArray(one);
   if (!Array.isArray(value) || !value.every(isObject)) throw new Error("[{…}, …]");
   return value as Record<string, unknown>[];
