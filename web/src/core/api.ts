@@ -1,5 +1,6 @@
 /** Calls of `/api/v1`: typed by who calls, errors as problem+json, changes with the token against other sites. */
 
+import { asked, compare } from "./clock";
 import { asJson, readJson } from "./json";
 
 export interface Missing {
@@ -60,6 +61,7 @@ async function call<Answer>(
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (method !== "GET" && csrf) headers["X-CSRF-Token"] = csrf;
   const sent = body === undefined ? null : asJson(body);
+  const since = asked();
   let response: Response;
   try {
     response = await fetch(address, {
@@ -73,6 +75,7 @@ async function call<Answer>(
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new Problem(0, "unreachable", "");
   }
+  compare(response.headers.get("Date"), since);
   const text = await response.text();
   const value = text === "" ? undefined : parsed(text);
   if (response.ok) return value as Answer;

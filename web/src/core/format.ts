@@ -1,4 +1,5 @@
 /** Numbers and times as the browser's owner writes them. */
+import { now } from "./clock";
 import { language } from "./i18n";
 import { Raw } from "./json";
 
@@ -76,7 +77,7 @@ export function duration(value: number): string {
 export function time(at: number | null | undefined, millis = false): string {
   if (at === null || at === undefined) return "–";
   const when = new Date(at * 1000);
-  const today = when.toDateString() === new Date().toDateString();
+  const today = when.toDateString() === new Date(now() * 1000).toDateString();
   const day = today ? {} : ({ year: "numeric", month: "2-digit", day: "2-digit" } as const);
   const fine = millis ? ({ fractionalSecondDigits: 3 } as const) : {};
   const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit" } as const;
@@ -87,5 +88,5 @@ export function time(at: number | null | undefined, millis = false): string {
 
 /** How long ago. */
 export function ago(at: number | null | undefined): string {
-  return at === null || at === undefined ? "–" : duration(Date.now() / 1000 - at);
+  return at === null || at === undefined ? "–" : duration(now() - at);
 }

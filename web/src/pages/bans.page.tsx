@@ -1,6 +1,7 @@
 /** Who is not let in. */
 import { useState } from "preact/hooks";
 import { api, path } from "../core/api";
+import { now } from "../core/clock";
 import { duration, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
 import { Action } from "../ui/action";
@@ -65,7 +66,7 @@ function whoOf(one: Ban): string {
 
 function untilOf(one: Ban): string {
   if (one.until === null) return t("bans.for_good");
-  const left = one.until - Date.now() / 1000;
+  const left = one.until - now();
   return left > 0 ? t("bans.left", { time: duration(left) }) : t("bans.over");
 }
 

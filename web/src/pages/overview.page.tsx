@@ -1,6 +1,7 @@
 /** How the brokers are, in one look. */
 import { useMemo, useState } from "preact/hooks";
 import type { Paged } from "../core/api";
+import { now } from "../core/clock";
 import { type BrokerEvent, useEvents } from "../core/events";
 import { bytes, duration, number, seconds, short, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
@@ -139,7 +140,7 @@ const SERIES = [
 
 function Past() {
   const [span, setSpan] = useState(SPANS[0]);
-  const from = useMemo(() => Math.floor(Date.now() / 1000) - span.seconds, [span]);
+  const from = useMemo(() => Math.floor(now()) - span.seconds, [span]);
   // The whole span each time; the server picks the step, and a week of one node is read in 3 ms.
   const live = useLive<Paged<History>>("history", { series: SERIES, from }, span.every);
   const lines: Lines = useMemo(() => linesOf(live.data?.items ?? [], span.seconds), [live.data, span]);

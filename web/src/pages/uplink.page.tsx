@@ -1,6 +1,7 @@
 /** The uplink: whether the data platform has what goes up, what waits and why, what it rejected; rules, and their dry run. */
 import { useMemo } from "preact/hooks";
 import { api, type Missing, type Paged } from "../core/api";
+import { now } from "../core/clock";
 import { bytes, number, seconds, short, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
 import { useLive } from "../core/live";
@@ -123,7 +124,7 @@ function Tiles({ nodes, answer }: { nodes: Uplink[]; answer: unknown }) {
 }
 
 function Past() {
-  const from = useMemo(() => Math.floor(Date.now() / 1000) - HOUR, []);
+  const from = useMemo(() => Math.floor(now()) - HOUR, []);
   const live = useLive<Paged<History>>("history", { series: "uplink_lag", from }, 10_000);
   const lines: Lines = useMemo(() => linesOf(live.data?.items ?? [], HOUR), [live.data]);
   return (

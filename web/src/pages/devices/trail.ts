@@ -1,5 +1,6 @@
 /** What was seen of figures while the page is open: the API keeps no past of single devices. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import { now } from "../../core/clock";
 import { Raw } from "../../core/json";
 
 const KEPT = 240;
@@ -51,7 +52,7 @@ export function useTrail(answer: unknown, figures: () => Record<string, number |
   const [, show] = useState(0);
   useEffect(() => {
     if (answer === undefined) return;
-    trail.current.add(Date.now() / 1000, figures());
+    trail.current.add(now(), figures());
     show((count) => count + 1);
   }, [answer]);
   return trail.current;
@@ -61,9 +62,9 @@ export function useTrail(answer: unknown, figures: () => Record<string, number |
 export function useGrowth(answer: unknown, counts: () => Record<string, number>): Trail {
   const before = useRef<Count>();
   return useTrail(answer, () => {
-    const now = { at: Date.now() / 1000, counts: counts() };
-    const rates = growth(before.current, now);
-    before.current = now;
+    const count = { at: now(), counts: counts() };
+    const rates = growth(before.current, count);
+    before.current = count;
     return rates;
   });
 }

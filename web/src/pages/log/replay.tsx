@@ -1,6 +1,7 @@
 /** What came, once more: as a list of what all nodes have of it, or as messages of MQTT from the node of this page. */
 import { useState } from "preact/hooks";
 import type { Paged } from "../../core/api";
+import { now } from "../../core/clock";
 import { number, time } from "../../core/format";
 import { t } from "../../core/i18n";
 import { useLive } from "../../core/live";
@@ -24,7 +25,7 @@ export function Replay() {
   const show = (event: Event) => {
     event.preventDefault();
     // A time, and not so long ago: what is looked at stays the same.
-    const since = new Date(Date.now() - Number(count) * UNITS[unit] * 1000);
+    const since = new Date((now() - Number(count) * UNITS[unit]) * 1000);
     refine({ replay: filter, since: since.toISOString() });
   };
   return (

@@ -1,6 +1,7 @@
 /** A client of the broker in the page: one connection over WebSocket, its subscriptions, and the last messages. */
 import { signal } from "@preact/signals";
 import type { MqttClient, Packet } from "mqtt";
+import { now } from "../../core/clock";
 import { laidOut } from "../../core/json";
 
 /** Messages that are kept, and bytes of one payload. */
@@ -176,7 +177,7 @@ function take(topic: string, payload: Uint8Array, packet: Packet): void {
   count += 1;
   const one = {
     number: count,
-    at: Date.now() / 1000,
+    at: now(),
     topic,
     payload: payload.slice(0, LONGEST),
     size: payload.length,
