@@ -66,6 +66,14 @@ def test_a_long_list_is_scrolled_to_its_end(shared_broker: BrokerProcess) -> Non
         print(browse("scrolling", {**person(shared_broker, "lea"), **seen}))
 
 
+@pytest.mark.skipif(CHROMIUM is None, reason="apt-get install chromium")
+def test_a_page_says_that_its_node_hangs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """All that ``web/tests/browser/silence.mjs`` does, with a node of its own, which is stopped and goes on."""
+    with brokers(tmp_path_factory.mktemp("silence")) as start:
+        broker = start()
+        browse("silence", {**person(broker, "eve"), "pid": broker.pid})
+
+
 #: Lighthouse is a hundred packages, which ``scripts/setup.sh tests`` brings.
 LIGHTHOUSE = Path(__file__).parent / "js"
 

@@ -2,6 +2,7 @@
 
 import { asked, compare } from "./clock";
 import { asJson, readJson } from "./json";
+import { heard } from "./pulse";
 
 export interface Missing {
   node: string;
@@ -49,6 +50,10 @@ export function url(path: string, query: Query = {}): string {
   return `/api/v1/${path}${text ? `?${text}` : ""}`;
 }
 
+/** Milliseconds until a node that hangs, or a network that is cut, is an answer: to a question, and to a change. */
+const QUESTION = 30_000;
+const CHANGE = 120_000;
+
 async function call<Answer>(
   method: string,
   address: string,
@@ -62,21 +67,24 @@ async function call<Answer>(
   if (method !== "GET" && csrf) headers["X-CSRF-Token"] = csrf;
   const sent = body === undefined ? null : asJson(body);
   const since = asked();
+  const limit = AbortSignal.timeout(method === "GET" ? QUESTION : CHANGE);
   let response: Response;
+  let text: string;
   try {
     response = await fetch(address, {
       method,
       headers,
       body: sent,
       credentials: "same-origin",
-      signal: signal ?? null,
+      signal: signal ? AbortSignal.any([signal, limit]) : limit,
     });
+    compare(response.headers.get("Date"), since);
+    if (response.ok) heard();
+    text = await response.text();
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Problem(0, "unreachable", "");
+    throw new Problem(0, method === "GET" ? "unreachable" : "unanswered", "");
   }
-  compare(response.headers.get("Date"), since);
-  const text = await response.text();
   const value = text === "" ? undefined : parsed(text);
   if (response.ok) return value as Answer;
   const said = (value ?? {}) as { error?: string; detail?: string; title?: string };

@@ -4,6 +4,7 @@ import { useEffect } from "preact/hooks";
 import { url } from "./api";
 import { readJson } from "./json";
 import { visible } from "./live";
+import { heard } from "./pulse";
 
 export interface BrokerEvent {
   kind: string;
@@ -47,6 +48,7 @@ effect(() => {
     source = new EventSource(url("events", { kind: kinds }));
     for (const kind of kinds.split(",")) {
       source.addEventListener(kind, (message) => {
+        heard();
         const event = readJson((message as MessageEvent<string>).data) as BrokerEvent;
         for (const listener of listeners.get(kind) ?? []) listener(event);
       });

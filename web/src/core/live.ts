@@ -1,13 +1,17 @@
 /** What stays up to date while it is looked at: asked again in steps, not at all while the page is hidden. */
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { api, Problem, type Query } from "./api";
+import { returns } from "./pulse";
 
 /** Whether somebody can see the page. */
 export const visible = signal(!document.hidden);
 document.addEventListener("visibilitychange", () => {
   visible.value = !document.hidden;
 });
+
+/** Changes when all has to be asked for anew: somebody sees the page again, or the node is heard again. Undefined: nothing is. */
+const turn = computed(() => (visible.value ? returns.value : undefined));
 
 export interface Live<Answer> {
   data: Answer | undefined;
@@ -36,7 +40,7 @@ export class Poll<Answer> {
     /** What others were told since half the time between two questions will do. */
     private readonly shared = false,
   ) {
-    this.unwatch = visible.subscribe((now) => (now ? this.refresh() : this.pause()));
+    this.unwatch = turn.subscribe((now) => (now === undefined ? this.pause() : this.refresh()));
   }
 
   refresh(): void {

@@ -6,6 +6,7 @@ import { type BrokerEvent, useEvents } from "../core/events";
 import { bytes, duration, number, seconds, short, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
 import { type Live, useLive } from "../core/live";
+import { silent } from "../core/pulse";
 import { type Figures, figuresOf, quantile, useRates } from "../core/rates";
 import { type Lines, linesOf, SPANS } from "../core/series";
 import type { History, Status } from "../core/types";
@@ -26,7 +27,7 @@ function Overview() {
       <Head title={t("overview.title")} />
       <ProblemNote problem={live.problem} />
       <MissingNote missing={live.data?.missing} />
-      <Alarms alarms={alarms} known={live.data !== undefined} />
+      <Alarms alarms={alarms} fresh={live.data !== undefined && !live.problem && silent.value === null} />
       <Tiles live={live} nodes={nodes} figures={figures} rates={rates} />
       <Past />
       <div class="panels">
@@ -40,9 +41,10 @@ function Overview() {
   );
 }
 
-function Alarms({ alarms, known }: { alarms: { node: string; text: string }[]; known: boolean }) {
-  if (!known) return null;
+/** That there are none is said only of what was just heard. */
+function Alarms({ alarms, fresh }: { alarms: { node: string; text: string }[]; fresh: boolean }) {
   if (alarms.length === 0) {
+    if (!fresh) return null;
     return (
       <p class="calm">
         <Mark level="ok" /> {t("overview.no_alarms")}

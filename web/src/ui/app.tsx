@@ -1,11 +1,15 @@
 /** The frame around all pages: menu, search, who is logged in. */
 import { effect } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { time } from "../core/format";
 import { LANGUAGES, type Language, language, speak, t } from "../core/i18n";
+import { visible } from "../core/live";
+import { silent, watch } from "../core/pulse";
 import { href, match, place } from "../core/router";
 import { logout, may, me } from "../core/session";
 import { turn } from "../core/theme";
 import { type Page, pages } from "../pages";
+import { Mark } from "./icons";
 import { Login, NewPassword } from "./login";
 import { Palette } from "./palette";
 
@@ -35,6 +39,7 @@ function Shell() {
     main.current?.scrollTo(0, 0);
     main.current?.querySelector("h1")?.focus({ preventScroll: true });
   }, [where]);
+  useEffect(() => watch(visible), []);
   return (
     <div class={open ? "shell open" : "shell"}>
       <a class="skip" href="#main" onClick={(event) => skip(event, main.current)}>
@@ -52,9 +57,23 @@ function Shell() {
         <Who />
       </header>
       <Menu parts={parts} />
-      <main id="main" ref={main} tabIndex={-1}>
+      <main id="main" ref={main} tabIndex={-1} class={silent.value === null ? "" : "old"}>
+        <Silence />
         <Current parts={parts} />
       </main>
+    </div>
+  );
+}
+
+/** What is on the page is not true any more, and since when. */
+function Silence() {
+  if (silent.value === null) return null;
+  return (
+    <div class="note bad" role="alert">
+      <Mark level="bad" />
+      <div>
+        <strong>{t("shell.silent")}</strong> {t("shell.silent_since", { time: time(silent.value) })}
+      </div>
     </div>
   );
 }
