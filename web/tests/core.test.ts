@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test, vi } from "vitest";
-import { quantile, ratesOf } from "../src/core/rates";
+import { figuresOf, quantile, ratesOf } from "../src/core/rates";
 import { linesOf } from "../src/core/series";
-import type { Finding, Why } from "../src/core/types";
+import type { Finding, Status, Why } from "../src/core/types";
 import { placeOf, standing } from "../src/core/way";
 import { Chunks } from "../src/ui/chunks";
 
@@ -198,7 +198,7 @@ test("figures of another life of a node give no rates", () => {
       bytesOut: 0,
       waits: {},
     },
-    lost: {},
+    lost: { dropped: {}, refused: {}, denied: {}, connect: {} },
   });
   expect(ratesOf(at(10, 100), at(12, 160))?.received).toBe(30);
   expect(ratesOf(at(10, 100), at(12, 160, "n1 2"))).toBeUndefined();
@@ -262,4 +262,33 @@ test("a figure beyond 2^53 is written with all of its digits", async () => {
   const { readJson } = await import("../src/core/json");
   const figure = readJson("9007199254740993") as number;
   expect([number(figure), short(figure)]).toEqual(["9,007,199,254,740,993", "9010T"]);
+});
+
+test("what was refused counts beside what was dropped, and nothing twice", () => {
+  const node = (counters: object) =>
+    ({
+      node_id: "n1",
+      started_at: 1,
+      uptime: 2,
+      counters: {
+        dropped: {},
+        forwards_dropped: {},
+        messages_refused: {},
+        limited: {},
+        denied: {},
+        connects_refused: {},
+        ...counters,
+      },
+    }) as unknown as Status;
+  const refused = node({ connects_refused: { QUOTA_EXCEEDED: 2, BANNED: 11 }, denied: { publish: 4 } });
+  // A client beyond a limit is one that was not let in; a publisher beyond its rate only waits.
+  const limited = node({ limited: { connections: 2, messages: 9, subscriptions: 3 }, forwards_dropped: { full: 1 } });
+  const figures = figuresOf([refused, limited, node({ dropped: { full: 5 } })]);
+  expect(figures?.lost).toEqual({
+    dropped: { full: 6 },
+    refused: { subscriptions: 3 },
+    denied: { publish: 4 },
+    connect: { QUOTA_EXCEEDED: 2, BANNED: 11 },
+  });
+  expect(figures?.dropped).toBe(26);
 });

@@ -1,6 +1,11 @@
 /** Rates, as the difference of what all nodes have counted at two times. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Status } from "./types";
+import type { Counters, Status } from "./types";
+
+/** Kinds of what did not arrive: messages, requests, what there was no right to, clients. */
+export const LOST = ["dropped", "refused", "denied", "connect"] as const;
+
+export type Lost = Record<(typeof LOST)[number], Record<string, number>>;
 
 export interface Figures {
   at: number;
@@ -13,35 +18,48 @@ export interface Figures {
   bytesOut: number;
   /** Acknowledgements by how long they waited at most, in seconds; the longest is open. */
   waits: Record<string, number>;
-  /** What did not arrive, by reason. */
-  lost: Record<string, number>;
+  /** What did not arrive, by reason; `dropped` is all of it. */
+  lost: Lost;
 }
 
 export function figuresOf(nodes: Status[]): Figures | undefined {
   if (nodes.length === 0) return undefined;
   const sum = (of: (node: Status) => number) => nodes.reduce((all, node) => all + of(node), 0);
-  const lost: Record<string, number> = {};
-  const waits: Record<string, number> = {};
-  for (const { counters } of nodes) {
-    // A node of an older version counts none.
-    for (const [bound, count] of Object.entries(counters.acknowledgement_wait ?? {}))
-      waits[bound] = (waits[bound] ?? 0) + count;
-    for (const counts of [counters.dropped, counters.forwards_dropped, counters.messages_refused]) {
-      for (const [reason, count] of Object.entries(counts)) lost[reason] = (lost[reason] ?? 0) + count;
-    }
-  }
+  const added = (of: (counters: Counters) => Counts[]) => addedUp(nodes.flatMap((node) => of(node.counters)));
+  const lost = {
+    dropped: added((one) => [one.dropped, one.forwards_dropped]),
+    refused: added((one) => [one.messages_refused, limitedAlone(one)]),
+    denied: added((one) => [one.denied]),
+    connect: added((one) => [one.connects_refused]),
+  };
   return {
     // When they were counted: an answer may be a moment old.
     at: sum((node) => node.started_at + node.uptime) / nodes.length,
     of: nodes.map((node) => `${node.node_id} ${node.started_at}`).join(),
     received: sum((node) => node.counters.messages_received),
     delivered: sum((node) => node.counters.messages_delivered),
-    dropped: Object.values(lost).reduce((all, count) => all + count, 0),
+    dropped: LOST.flatMap((kind) => Object.values(lost[kind])).reduce((all, count) => all + count, 0),
     bytesIn: sum((node) => node.counters.bytes_received),
     bytesOut: sum((node) => node.counters.bytes_sent),
-    waits,
+    // A node of an older version counts none.
+    waits: added((one) => [one.acknowledgement_wait ?? {}]),
     lost,
   };
+}
+
+type Counts = Record<string, number>;
+
+function addedUp(those: Counts[]): Counts {
+  const sums: Counts = {};
+  for (const counts of those) {
+    for (const [name, count] of Object.entries(counts)) sums[name] = (sums[name] ?? 0) + count;
+  }
+  return sums;
+}
+
+/** Beyond a limit, and counted nowhere else: clients were not let in, messages were not retained, publishers only wait. */
+function limitedAlone({ limited }: Counters): Counts {
+  return limited?.subscriptions ? { subscriptions: limited.subscriptions } : {};
 }
 
 export function ratesOf(before: Figures, now: Figures): Figures | undefined {

@@ -41,6 +41,7 @@ export interface Counters {
   dropped: Record<string, number>;
   forwards_dropped: Record<string, number>;
   messages_refused: Record<string, number>;
+  limited: Record<string, number>;
   denied: Record<string, number>;
   /** By upper bound in seconds. */
   acknowledgement_wait: Record<string, number>;

@@ -3,6 +3,7 @@ import { api, type Missing } from "../core/api";
 import { ago, number, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
 import { useLive } from "../core/live";
+import { LOST } from "../core/rates";
 import { place, refine } from "../core/router";
 import type { Dropped, DroppedItem } from "../core/types";
 import { Filter } from "../ui/filter";
@@ -11,7 +12,6 @@ import { ClientLink, Counts, claimed, Head, Panel } from "../ui/parts";
 import type { Page } from ".";
 import "./dropped.css";
 
-const KINDS = ["dropped", "refused", "denied", "connect"] as const;
 const MOST = 200;
 
 function reason(code: string): string {
@@ -37,7 +37,7 @@ function DroppedMessages() {
             onChange={(event) => refine({ kind: event.currentTarget.value, reason: "" })}
           >
             <option value="">{t("dropped.all")}</option>
-            {KINDS.map((one) => (
+            {LOST.map((one) => (
               <option key={one} value={one}>
                 {t(`dropped.kind_${one}`)}
               </option>
@@ -64,7 +64,7 @@ function DroppedMessages() {
         {live.data && live.data.items.length > 0 && <Last items={live.data.items} />}
       </section>
       <div class="panels">
-        {KINDS.map((one) => (
+        {LOST.map((one) => (
           <Panel key={one} title={t(`dropped.kind_${one}`)}>
             <Counts of={totals?.[one] ?? {}} names={reason} empty={t("dropped.nothing")} />
           </Panel>
@@ -76,7 +76,7 @@ function DroppedMessages() {
 
 /** The reasons that there were, and the one that is looked for. */
 function codes(totals: Dropped["totals"] | undefined, kind: string, chosen: string): string[] {
-  const those = KINDS.filter((one) => kind === "" || one === kind).flatMap((one) => Object.keys(totals?.[one] ?? {}));
+  const those = LOST.filter((one) => kind === "" || one === kind).flatMap((one) => Object.keys(totals?.[one] ?? {}));
   return [...new Set(chosen === "" ? those : [...those, chosen])].sort();
 }
 

@@ -7,7 +7,7 @@ import { bytes, duration, number, seconds, short, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
 import { type Live, useLive } from "../core/live";
 import { silent } from "../core/pulse";
-import { type Figures, figuresOf, quantile, useRates } from "../core/rates";
+import { type Figures, figuresOf, LOST, type Lost, quantile, useRates } from "../core/rates";
 import { type Lines, linesOf, SPANS } from "../core/series";
 import type { History, Status } from "../core/types";
 import { Chart } from "../ui/chart";
@@ -32,9 +32,7 @@ function Overview() {
       <Past />
       <div class="panels">
         <Nodes nodes={nodes} />
-        <Panel title={t("overview.dropped")}>
-          <Counts of={figures?.lost ?? {}} names={(key) => tOr(`reason.${key}`, key)} empty={t("overview.no_drops")} />
-        </Panel>
+        <Panel title={t("overview.dropped")}>{figures && <NotArrived lost={figures.lost} />}</Panel>
         <Happening />
       </div>
     </>
@@ -223,6 +221,21 @@ function Nodes({ nodes }: { nodes: Status[] }) {
         </tbody>
       </table>
     </Panel>
+  );
+}
+
+function NotArrived({ lost }: { lost: Lost }) {
+  const kinds = LOST.filter((kind) => Object.values(lost[kind]).some((count) => count > 0));
+  if (kinds.length === 0) return <Empty text={t("overview.no_drops")} />;
+  return (
+    <>
+      {kinds.map((kind) => (
+        <section key={kind}>
+          <h3>{t(`dropped.kind_${kind}`)}</h3>
+          <Counts of={lost[kind]} names={(key) => tOr(`reason.${key}`, key)} empty="" />
+        </section>
+      ))}
+    </>
   );
 }
 
