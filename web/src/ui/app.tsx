@@ -116,7 +116,8 @@ function current(page: Page, parts: string[]): "page" | undefined {
 function Current({ parts }: { parts: string[] }) {
   for (const page of pages) {
     const values = match(page.path, parts);
-    if (!values || (page.role && !may(page.role))) continue;
+    if (!values) continue;
+    if (page.role && !may(page.role)) return <NotHis page={page} />;
     document.title = [...Object.values(values), t(page.title), "iot-mqtt"].join(" · ");
     const View = page.view;
     // Of another client nothing of this one may stay.
@@ -125,6 +126,20 @@ function Current({ parts }: { parts: string[] }) {
   return (
     <>
       <h1 tabIndex={-1}>{t("shell.nothing")}</h1>
+      <p>
+        <a href="#/">{t("overview.title")}</a>
+      </p>
+    </>
+  );
+}
+
+/** Somebody sent him there, or he has another role than before: that there is no such page would not be true. */
+function NotHis({ page }: { page: Page }) {
+  document.title = [t(page.title), "iot-mqtt"].join(" · ");
+  return (
+    <>
+      <h1 tabIndex={-1}>{t(page.title)}</h1>
+      <p>{t("shell.not_his", { role: t(`role.${page.role}`), own: t(`role.${me.value?.role}`) })}</p>
       <p>
         <a href="#/">{t("overview.title")}</a>
       </p>

@@ -67,6 +67,10 @@ export async function viewerIsOfferedNothing({ page, open, viewer }) {
   assert.equal(await page.locator("main button").count(), 0);
   for (const hidden of HIDDEN) {
     await open(`#/${hidden.toLowerCase()}`);
-    await page.getByRole("heading", { name: "There is no such page" }).waitFor();
+    await page
+      .getByText(/^This page is for the role “(operator|admin)” and those above it\. Yours is “viewer”\.$/)
+      .waitFor();
   }
+  await open("#/nowhere");
+  await page.getByRole("heading", { name: "There is no such page" }).waitFor();
 }
