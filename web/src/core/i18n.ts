@@ -1,5 +1,6 @@
 /** Words of the page, by keys such as `clients.title`, from all files `src/i18n/<language>/<any>.json`. */
 import { signal } from "@preact/signals";
+import { type ComponentChildren, h } from "preact";
 
 export const LANGUAGES = { en: "English", de: "Deutsch", zh: "中文" } as const;
 export type Language = keyof typeof LANGUAGES;
@@ -26,10 +27,17 @@ export function speak(next: Language): void {
   language.value = next;
 }
 
+type Values = Record<string, string | number>;
+
 /** The text of a key, with `{name}` replaced. A text that is not there in a language is English. */
-export function t(key: string, values: Record<string, string | number> = {}): string {
-  const text = words[language.value]?.[key] ?? words.en?.[key] ?? key;
-  return text.replace(/\{(\w+)\}/g, (whole, name: string) => (name in values ? String(values[name]) : whole));
+export function t(key: string, values: Values = {}): string {
+  return tOr(key, key).replace(/\{(\w+)\}/g, (whole, name: string) => (name in values ? String(values[name]) : whole));
+}
+
+/** The same with names of others in it: each stands for itself, so that one from right to left turns nothing beside it. */
+export function sentence(key: string, values: Values): ComponentChildren {
+  const pieces = tOr(key, key).split(/\{(\w+)\}/);
+  return pieces.map((piece, at) => (at % 2 ? h("bdi", null, String(values[piece] ?? "")) : piece));
 }
 
 /** The text of a key, or another one where there is none: for words that come from the broker. */

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { api, path } from "../core/api";
 import { time } from "../core/format";
-import { t } from "../core/i18n";
+import { sentence, t } from "../core/i18n";
 import { me } from "../core/session";
 import { Action } from "../ui/action";
 import { Field, Tick, useTexts } from "../ui/fields";
@@ -38,7 +38,7 @@ function columns(changed: () => void): Column<Admin>[] {
             <Action
               role="admin"
               label={t("admins.unlock")}
-              question={t("admins.unlock_question", { name: one.name })}
+              question={sentence("admins.unlock_question", { name: one.name })}
               run={() => api.post(path("admins", one.name, "unlock"))}
             />
           </span>
@@ -47,7 +47,7 @@ function columns(changed: () => void): Column<Admin>[] {
               role="admin"
               danger
               label={t("admins.delete")}
-              question={t("admins.delete_question", { name: one.name })}
+              question={sentence("admins.delete_question", { name: one.name })}
               run={() => api.delete(path("admins", one.name))}
               done={changed}
             />
@@ -136,7 +136,7 @@ function Change({ of, done }: { of: Admin; done: () => void }) {
     <Action
       role="admin"
       label={t("admins.change")}
-      question={t("admins.change_question", { name: of.name })}
+      question={sentence("admins.change_question", { name: of.name })}
       opened={() => {
         form.again();
         role.again({ role: of.role });

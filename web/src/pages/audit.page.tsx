@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { api, type Problem } from "../core/api";
 import { number, time } from "../core/format";
 import { t } from "../core/i18n";
+import { lines } from "../core/legible";
 import { problemOf } from "../core/live";
 import { place, refine } from "../core/router";
 import { Tick } from "../ui/fields";
@@ -60,7 +61,7 @@ function Audit() {
           <p>
             {at(open)} · {open.who} ({open.role}) · {open.address} · {open.node} · {open.status}
           </p>
-          {open.body && <pre class="said">{open.body}</pre>}
+          {open.body && <pre class="said">{lines(open.body)}</pre>}
           <p class="mono dim">{open.hash}</p>
           <button type="button" onClick={() => setOpen(undefined)}>
             {t("audit.close")}

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { api, path } from "../core/api";
 import { now } from "../core/clock";
 import { duration, time } from "../core/format";
-import { t, tOr } from "../core/i18n";
+import { sentence, t, tOr } from "../core/i18n";
 import { Action } from "../ui/action";
 import { Field, useTexts } from "../ui/fields";
 import { Head } from "../ui/parts";
@@ -46,7 +46,7 @@ function columns(changed: () => void): Column<Ban>[] {
           <Action
             role="operator"
             label={t("bans.lift")}
-            question={t("bans.lift_question", { who: whoOf(one) })}
+            question={sentence("bans.lift_question", { who: whoOf(one) })}
             run={() => api.delete(path("bans", one.id))}
             done={changed}
           />

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { api, type Missing, path } from "../core/api";
 import { ago, bytes, duration, number, time } from "../core/format";
-import { t, tOr } from "../core/i18n";
+import { sentence, t, tOr } from "../core/i18n";
 import { type Live, useLive } from "../core/live";
 import { go } from "../core/router";
 import { may } from "../core/session";
@@ -62,7 +62,7 @@ function Actions({ id, live }: { id: string; live: Live<Answer> }) {
         <Action
           role="operator"
           label={t("client.disconnect")}
-          question={t("client.disconnect_question", { id })}
+          question={sentence("client.disconnect_question", { id })}
           run={() => api.delete(path("clients", id))}
           done={live.refresh}
         />
@@ -71,7 +71,7 @@ function Actions({ id, live }: { id: string; live: Live<Answer> }) {
         role="operator"
         danger
         label={t("client.ban")}
-        question={t("client.ban_question", { id })}
+        question={sentence("client.ban_question", { id })}
         run={ban}
         done={live.refresh}
       >
@@ -89,7 +89,7 @@ function Actions({ id, live }: { id: string; live: Live<Answer> }) {
           role="operator"
           danger
           label={t("client.purge")}
-          question={t("client.purge_question", { id })}
+          question={sentence("client.purge_question", { id })}
           run={() => api.delete(path("sessions", id))}
           done={() => go(["clients"])}
         />

@@ -2,6 +2,7 @@
 import { path } from "../core/api";
 import { number, time } from "../core/format";
 import { t } from "../core/i18n";
+import { lines } from "../core/legible";
 import { useLive } from "../core/live";
 import { Facts, Head, Panel } from "../ui/parts";
 import type { Page } from ".";
@@ -31,7 +32,7 @@ function OneCommand({ id = "" }: Record<string, string>) {
               ]}
             />
             <h3>{t("commands.body")}</h3>
-            <p class="said">{command.body ?? command.body_base64}</p>
+            <p class="said">{lines(command.body ?? command.body_base64)}</p>
           </Panel>
         )}
       </div>

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { api, type Missing, type Paged, path } from "../core/api";
 import { ago, bytes, number, short, time } from "../core/format";
-import { t, tOr } from "../core/i18n";
+import { sentence, t, tOr } from "../core/i18n";
 import { typedJson } from "../core/json";
 import { useLive } from "../core/live";
 import { may } from "../core/session";
@@ -147,7 +147,7 @@ export function Captures({ codec, gateway }: { codec: string; gateway?: string }
               <Action
                 role="operator"
                 label={t("capture.stop")}
-                question={t("capture.stop_question", { codec })}
+                question={sentence("capture.stop_question", { codec })}
                 run={() => api.delete(path("captures", one.id))}
                 done={live.refresh}
               />
@@ -159,7 +159,7 @@ export function Captures({ codec, gateway }: { codec: string; gateway?: string }
         <Action
           role="operator"
           label={t("capture.start")}
-          question={t("capture.start_question", { codec: gateway ?? codec })}
+          question={sentence("capture.start_question", { codec: gateway ?? codec })}
           run={() => api.post("captures", { codec, ...(gateway && { gateway }), seconds: Number(span) })}
           done={live.refresh}
         >
@@ -209,7 +209,7 @@ function Values({ target }: { target: string }) {
               role="operator"
               danger
               label={t("shadow.forget")}
-              question={t("shadow.forget_question", { target })}
+              question={sentence("shadow.forget_question", { target })}
               run={() => api.delete(path("shadows", target))}
               done={live.refresh}
             />
@@ -265,7 +265,7 @@ function Desire({ shadow, done }: { shadow: Shadow; done: () => void }) {
     <Action
       role="operator"
       label={t("shadow.desire")}
-      question={t("shadow.desire_question", { target: shadow.target })}
+      question={sentence("shadow.desire_question", { target: shadow.target })}
       run={run}
       done={done}
     >

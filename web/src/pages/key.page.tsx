@@ -1,7 +1,7 @@
 /** One key of the configuration: what it means, what each layer says of it, and changing it. */
 import { useState } from "preact/hooks";
 import { api, type Paged, path } from "../core/api";
-import { t } from "../core/i18n";
+import { sentence, t } from "../core/i18n";
 import { useLive } from "../core/live";
 import { Action } from "../ui/action";
 import { Field, useTexts } from "../ui/fields";
@@ -40,7 +40,7 @@ function OneKey({ key_: key = "" }: Record<string, string>) {
           <Action
             role="admin"
             label={t("config.unset")}
-            question={t("config.unset_question", { key, nodes: kept.join(", ") })}
+            question={sentence("config.unset_question", { key, nodes: kept.join(", ") })}
             run={() => change(kept, { unset: [key] })}
           />
         )}
@@ -124,7 +124,7 @@ function Change({ of, change }: { of: KeyDetail[]; change: (nodes: string[], bod
     <Action
       role="admin"
       label={t("config.change")}
-      question={t("config.change_now", { key: first.key })}
+      question={sentence("config.change_now", { key: first.key })}
       opened={() => form.again({ value: secret ? "" : text(first.value), node: "*" })}
       run={() => change(node === "*" ? all : [node], { set: { [first.key]: typed(value) } })}
     >

@@ -1,7 +1,7 @@
 /** Limits of the grid: documents, and what holds for a client. */
 import { useState } from "preact/hooks";
 import { api, type Paged, path } from "../core/api";
-import { t } from "../core/i18n";
+import { sentence, t } from "../core/i18n";
 import { useLive } from "../core/live";
 import { Action } from "../ui/action";
 import { Field, useTexts } from "../ui/fields";
@@ -37,7 +37,7 @@ function LimitsPage() {
                 role="admin"
                 danger
                 label={t("limits.delete")}
-                question={t("limits.delete_question", { name: one.name })}
+                question={sentence("limits.delete_question", { name: one.name })}
                 run={() => api.delete(path("limits", one.name))}
                 done={live.refresh}
               />

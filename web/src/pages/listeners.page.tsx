@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { api, type Paged, path } from "../core/api";
 import { number, short } from "../core/format";
-import { t } from "../core/i18n";
+import { sentence, t } from "../core/i18n";
 import { useLive } from "../core/live";
 import { Action } from "../ui/action";
 import { Field, useTexts } from "../ui/fields";
@@ -86,7 +86,7 @@ function columns(changed: () => void): Column<Listener>[] {
               role="admin"
               danger
               label={t("listeners.close")}
-              question={t("listeners.close_question", { name: one.name, node: one.node ?? "" })}
+              question={sentence("listeners.close_question", { name: one.name, node: one.node ?? "" })}
               run={() => api.delete(path("listeners", one.name), { node: one.node })}
               done={changed}
             />

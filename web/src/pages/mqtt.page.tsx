@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Paged } from "../core/api";
 import { bytes, number, time } from "../core/format";
 import { t } from "../core/i18n";
+import { lines } from "../core/legible";
 import { useLive } from "../core/live";
 import { place } from "../core/router";
 import { Badge, type Level } from "../ui/icons";
@@ -389,7 +390,7 @@ function Message({ one, form }: { one: Received; form: (typeof FORMS)[number] })
         </small>
       </div>
       <pre>
-        {shown(one.payload, form)}
+        {lines(shown(one.payload, form))}
         {one.size > one.payload.length ? " …" : ""}
       </pre>
     </li>

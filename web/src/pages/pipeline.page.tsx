@@ -2,6 +2,7 @@
 import type { Paged } from "../core/api";
 import { ago, number, seconds, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
+import { lines } from "../core/legible";
 import { useLive } from "../core/live";
 import { Chart } from "../ui/chart";
 import { Badge, type Level } from "../ui/icons";
@@ -102,7 +103,7 @@ function OneJob({ job }: { job: Job }) {
       </p>
       {job.error !== null && (
         <pre class="said cause" tabIndex={0}>
-          {job.error}
+          {lines(job.error)}
         </pre>
       )}
       <Facts of={factsOf(job)} />

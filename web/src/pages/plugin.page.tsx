@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { Problem } from "../core/api";
 import { api, type Paged, path } from "../core/api";
 import { duration, number, seconds } from "../core/format";
-import { t, tOr } from "../core/i18n";
+import { sentence, t, tOr } from "../core/i18n";
 import { problemOf, useLive } from "../core/live";
 import { place } from "../core/router";
 import { may } from "../core/session";
@@ -83,7 +83,7 @@ function Changes({ one, all, done }: ChangesProps) {
       {t("plugins.drain")}
     </label>
   );
-  const question = (what: string) => t(`plugins.${what}_question`, { name: one.name });
+  const question = (what: string) => sentence(`plugins.${what}_question`, { name: one.name });
   const runs = (other: Plugin) => !isOff(other);
   const reset = () => setWhere(ALL);
   return (

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { api, type Paged, path } from "../core/api";
 import { number } from "../core/format";
-import { t } from "../core/i18n";
+import { sentence, t } from "../core/i18n";
 import { useLive } from "../core/live";
 import { may } from "../core/session";
 import { Action } from "../ui/action";
@@ -56,7 +56,7 @@ function Document({ of, right, done }: { of: Rules; right: Right | undefined; do
           role="admin"
           danger
           label={t("rules.delete")}
-          question={t("rules.delete_question", { name: of.name })}
+          question={sentence("rules.delete_question", { name: of.name })}
           run={() => api.delete(path("auth", "rules", of.name))}
           done={done}
         />
@@ -105,7 +105,7 @@ function ChangeRules({ of, done }: { of: Rules; done: () => void }) {
     <Action
       role="admin"
       label={t("rules.change")}
-      question={t("rules.change_question", { name: of.name })}
+      question={sentence("rules.change_question", { name: of.name })}
       opened={() => {
         form.again({ text: of.text });
         setVersion(of.version);

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { api, path } from "../core/api";
 import { time } from "../core/format";
-import { t } from "../core/i18n";
+import { sentence, t } from "../core/i18n";
 import { Action } from "../ui/action";
 import { Field, useTexts, wordsOf } from "../ui/fields";
 import { Badge } from "../ui/icons";
@@ -44,7 +44,7 @@ function columns(changed: () => void): Column<Token>[] {
             role="admin"
             danger
             label={t("tokens.delete")}
-            question={t("tokens.delete_question", { name: one.name })}
+            question={sentence("tokens.delete_question", { name: one.name })}
             run={() => api.delete(path("tokens", one.id))}
             done={changed}
           />

@@ -2,7 +2,8 @@
 import { useState } from "preact/hooks";
 import { api, type Missing, type Paged, path } from "../core/api";
 import { ago, bytes, number } from "../core/format";
-import { t } from "../core/i18n";
+import { sentence, t } from "../core/i18n";
+import { lines } from "../core/legible";
 import { useLive } from "../core/live";
 import { place, refine } from "../core/router";
 import type { Branch, BusyTopics, TopicValue, TopicWhy } from "../core/types";
@@ -121,7 +122,7 @@ function Busiest() {
               </span>
             </div>
             <div class="dim">
-              {t("topics.from_to", { from: one.publishers.join(", "), count: number(one.receivers) })}
+              {sentence("topics.from_to", { from: one.publishers.join(", "), count: number(one.receivers) })}
             </div>
           </li>
         ))}
@@ -147,7 +148,7 @@ function One({ topic }: { topic: string }) {
       {last?.source && (
         <>
           <pre class="said" tabIndex={0}>
-            {shown(last)}
+            {lines(shown(last))}
           </pre>
           <Facts
             of={[

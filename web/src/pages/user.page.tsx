@@ -1,6 +1,6 @@
 /** One user of the grid: what is kept of him, what he may do, and who he would be let in as. */
 import { api, path } from "../core/api";
-import { t } from "../core/i18n";
+import { sentence, t } from "../core/i18n";
 import { useLive } from "../core/live";
 import { go, href } from "../core/router";
 import { Action } from "../ui/action";
@@ -27,7 +27,7 @@ function OneUser({ name = "" }: Record<string, string>) {
               role="admin"
               danger
               label={t("user.delete")}
-              question={t("user.delete_question", { name })}
+              question={sentence("user.delete_question", { name })}
               run={() => api.delete(path("users", name))}
               done={() => go(["users"])}
             />
@@ -79,7 +79,7 @@ function Able({ user, done }: { user: User; done: () => void }) {
       role="admin"
       danger={enabled}
       label={t(enabled ? "user.disable" : "user.enable")}
-      question={t(enabled ? "user.disable_question" : "user.enable_question", { name })}
+      question={sentence(enabled ? "user.disable_question" : "user.enable_question", { name })}
       run={() => api.post(path("users", name), { enabled: !enabled, version })}
       done={done}
     />

@@ -10,7 +10,7 @@ import { ProblemNote } from "./notes";
 interface Props {
   label: string;
   /** What is asked; the object's name belongs in it. */
-  question: string;
+  question: ComponentChildren;
   role: Role;
   /** Whether it takes something away. */
   danger?: boolean;

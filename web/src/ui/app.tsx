@@ -3,6 +3,7 @@ import { effect } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { time } from "../core/format";
 import { LANGUAGES, type Language, language, speak, t } from "../core/i18n";
+import { legible } from "../core/legible";
 import { visible } from "../core/live";
 import { silent, watch } from "../core/pulse";
 import { href, match, place } from "../core/router";
@@ -118,7 +119,7 @@ function Current({ parts }: { parts: string[] }) {
     const values = match(page.path, parts);
     if (!values) continue;
     if (page.role && !may(page.role)) return <NotHis page={page} />;
-    document.title = [...Object.values(values), t(page.title), "iot-mqtt"].join(" · ");
+    document.title = legible([...Object.values(values), t(page.title), "iot-mqtt"].join(" · "));
     const View = page.view;
     // Of another client nothing of this one may stay.
     return <View key={JSON.stringify([page.path, values])} {...values} />;

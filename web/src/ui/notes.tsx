@@ -1,6 +1,7 @@
 /** What a page says when something is not as it should be: a call that failed, nodes that did not answer. */
 import type { Missing, Problem } from "../core/api";
 import { t, tOr } from "../core/i18n";
+import { lines } from "../core/legible";
 import { Mark } from "./icons";
 
 export function ProblemNote({ problem }: { problem: Problem | undefined }) {
@@ -10,7 +11,7 @@ export function ProblemNote({ problem }: { problem: Problem | undefined }) {
     <div class="note bad" role="alert">
       <Mark level="bad" />
       <div>
-        <strong>{title}</strong> {problem.detail}
+        <strong>{title}</strong> {lines(problem.detail)}
       </div>
     </div>
   );

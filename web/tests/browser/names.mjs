@@ -46,3 +46,30 @@ export async function searchedNameIsText({ page, open }) {
   await page.keyboard.press("Enter");
   await page.locator("h1 .of", { hasText: "onerror" }).waitFor();
 }
+
+/** Clients that look like `press-7` where what nobody sees is not written out, and how they are shown. */
+const LOOK_ALIKE = [
+  ["\u202e7-sserp", "\\u202e7-sserp"],
+  ["press\u200b-7", "press\\u200b-7"],
+  ["pre\u00adss-7", "pre\\u00adss-7"],
+];
+
+/** In lists, titles and questions; their links go to the one that is meant. */
+export async function namesAreLegible({ page, open }) {
+  for (const [id, shown] of LOOK_ALIKE) {
+    const found = page.locator(`[role=table] .body a[href="#/clients/${encodeURIComponent(id)}"]`);
+    await open(`#/clients?contains=${encodeURIComponent(id)}`);
+    await found.waitFor();
+    assert.equal(await found.textContent(), shown);
+    await found.click();
+    await page.locator("h1 .of", { hasText: shown }).waitFor();
+    assert.ok((await page.title()).startsWith(shown), await page.title());
+    await page.getByRole("button", { name: "Ban", exact: true }).first().click();
+    const named = page.locator("dialog[open] bdi");
+    assert.equal(await named.textContent(), shown);
+    assert.equal(await named.evaluate((one) => getComputedStyle(one).unicodeBidi), "isolate");
+    await page.keyboard.press("Escape");
+    const all = await page.evaluate(() => document.body.textContent);
+    assert.doesNotMatch(all, /[\u00ad\u200b\u202e]/);
+  }
+}

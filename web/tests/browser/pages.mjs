@@ -8,7 +8,7 @@
 import { filterFollowsTheAddress, findByPart, whyAndDisconnect } from "./clients.mjs";
 import { commandsEnd, gatewayAndDevice, numbersKeepTheirDigits, retainedAndSubscriptions } from "./devices.mjs";
 import { logIn, overviewIsPaintedSoon } from "./login.mjs";
-import { namesAreText, searchedNameIsText } from "./names.mjs";
+import { namesAreLegible, namesAreText, searchedNameIsText } from "./names.mjs";
 import { acknowledgedIsMeasured } from "./overview.mjs";
 import { run } from "./run.mjs";
 import { topicTree } from "./topics.mjs";
@@ -31,6 +31,7 @@ const JOURNEYS = [
   numbersKeepTheirDigits,
   retainedAndSubscriptions,
   namesAreText,
+  namesAreLegible,
   searchedNameIsText,
   topicTree,
   droppedIsFound,

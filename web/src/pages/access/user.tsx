@@ -1,7 +1,7 @@
 /** Adding a user, and changing one. */
 import { useState } from "preact/hooks";
 import { api, path } from "../../core/api";
-import { t } from "../../core/i18n";
+import { sentence, t } from "../../core/i18n";
 import { Action } from "../../ui/action";
 import { Field, Tick, useTexts, wordsOf } from "../../ui/fields";
 import { LimitFields, limitsOf, NO_LIMITS, textsOf } from "./limits";
@@ -96,7 +96,7 @@ export function ChangeUser({ user, done }: { user: User; done: () => void }) {
     <Action
       role="admin"
       label={t("users.change")}
-      question={t("users.change_question", { name: user.name })}
+      question={sentence("users.change_question", { name: user.name })}
       opened={opened}
       run={() => api.post(path("users", user.name), { ...bodyOf(form, enabled, scram), version })}
       done={done}

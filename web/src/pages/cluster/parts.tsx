@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { api, path } from "../../core/api";
 import { bytes, duration, number } from "../../core/format";
-import { t, tOr } from "../../core/i18n";
+import { sentence, t, tOr } from "../../core/i18n";
 import { href } from "../../core/router";
 import { Action } from "../../ui/action";
 import { Field, Tick, useTexts } from "../../ui/fields";
@@ -91,7 +91,7 @@ export function DrainActions({ node, done }: { node: Node; done: () => void }) {
           role="operator"
           danger
           label={t(draining ? "cluster.rate" : "cluster.drain")}
-          question={t("cluster.drain_question", { node: id })}
+          question={sentence("cluster.drain_question", { node: id })}
           run={() => api.post(path("nodes", id, "drain"), order)}
           done={done}
         >
@@ -105,7 +105,7 @@ export function DrainActions({ node, done }: { node: Node; done: () => void }) {
         <Action
           role="operator"
           label={t("cluster.resume")}
-          question={t("cluster.resume_question", { node: id })}
+          question={sentence("cluster.resume_question", { node: id })}
           run={() => api.delete(path("nodes", id, "drain"))}
           done={done}
         />

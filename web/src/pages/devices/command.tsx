@@ -3,7 +3,8 @@ import { useMemo, useState } from "preact/hooks";
 import { api, type Problem, path } from "../../core/api";
 import { type BrokerEvent, useEvents } from "../../core/events";
 import { number, seconds, time } from "../../core/format";
-import { t, tOr } from "../../core/i18n";
+import { sentence, t, tOr } from "../../core/i18n";
+import { lines } from "../../core/legible";
 import { problemOf, useLive } from "../../core/live";
 import { may } from "../../core/session";
 import { Action } from "../../ui/action";
@@ -100,7 +101,7 @@ export function Watched({ id }: { id: string }) {
     <section class="form" aria-live="polite" aria-label={t("command.title")}>
       <ProblemNote problem={live.problem} />
       {command && <Steps command={command} />}
-      {command?.detail && <p class="said">{command.detail}</p>}
+      {command?.detail && <p class="said">{lines(command.detail)}</p>}
       {command?.values && <p class="said">{shown(command.values)}</p>}
       {command?.state === "queued" && (
         <div class="buttons">
@@ -108,7 +109,7 @@ export function Watched({ id }: { id: string }) {
             role="operator"
             danger
             label={t("commands.take_back")}
-            question={t("commands.take_back_question", { target: command.target })}
+            question={sentence("commands.take_back_question", { target: command.target })}
             run={() => api.delete(path("commands", id))}
             done={live.refresh}
           />

@@ -3,7 +3,8 @@ import { useState } from "preact/hooks";
 import type { Paged } from "../../core/api";
 import { now } from "../../core/clock";
 import { number, time } from "../../core/format";
-import { t } from "../../core/i18n";
+import { sentence, t } from "../../core/i18n";
+import { lines } from "../../core/legible";
 import { useLive } from "../../core/live";
 import { go, place, refine } from "../../core/router";
 import type { Logged } from "../../core/types";
@@ -93,7 +94,7 @@ function Whose() {
 export function Messages({ filter, since }: { filter: string; since: string }) {
   return (
     <section class="list" aria-label={t("log.replayed")}>
-      <h2 class="log-head">{t("log.replayed_of", { filter })}</h2>
+      <h2 class="log-head">{sentence("log.replayed_of", { filter })}</h2>
       <DataTable<Logged>
         label={t("log.replayed")}
         path="log/messages"
@@ -113,7 +114,7 @@ export function Messages({ filter, since }: { filter: string; since: string }) {
             key: "payload",
             title: t("log.payload"),
             width: "minmax(8rem, 3fr)",
-            cell: (one) => <span class="mono">{one.payload ?? one.payload_base64}</span>,
+            cell: (one) => <span class="mono">{lines(one.payload ?? one.payload_base64)}</span>,
           },
           { key: "size", title: t("log.bytes"), width: "5rem", cell: (one) => number(one.size), end: true, wide: true },
           {

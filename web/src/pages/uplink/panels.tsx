@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { api } from "../../core/api";
 import { number } from "../../core/format";
-import { t } from "../../core/i18n";
+import { sentence, t } from "../../core/i18n";
 import { Action } from "../../ui/action";
 import { Mark } from "../../ui/icons";
 import { Empty } from "../../ui/notes";
@@ -38,7 +38,7 @@ export function RulesPanel({ nodes, refresh }: { nodes: Rules[]; refresh: () => 
         <Action
           role="operator"
           label={t("uplink.reload")}
-          question={t("uplink.reload_question", { nodes: nodes.map((one) => one.node).join(", ") })}
+          question={sentence("uplink.reload_question", { nodes: nodes.map((one) => one.node).join(", ") })}
           run={reload}
           done={refresh}
         />
