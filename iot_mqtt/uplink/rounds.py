@@ -32,6 +32,8 @@ HIDDEN = ".open"
 STATE = ".state.json"
 LOCK = ".lock"
 SUFFIX = ".jsonl"
+#: Characters of a topic in the name of a hidden file.
+SHOWN = 100
 DAY_MS = 86_400_000
 #: The files are measured anew after so many seconds: whoever reads them may remove them.
 MEASURE_SECONDS = 10.0
@@ -179,8 +181,9 @@ class Rounds:
     def _segment(self, key: tuple[str, int], first: int) -> _Segment:
         topic, day = key
         date = datetime.fromtimestamp(day * 86_400, UTC).date().isoformat()
-        # Never a name of an earlier round: the state may still speak of that.
-        hidden = f"{topic}.{date}.{self._spool}-{first:020d}{SUFFIX}"
+        # Never a name of an earlier round: the state may still speak of that. No two files begin with one record, so
+        # the topic may be cut: the whole would be longer than a file's name can be.
+        hidden = f"{topic[:SHOWN]}.{date}.{self._spool}-{first:020d}{SUFFIX}"
         file = (self._root / HIDDEN / hidden).open("wb", buffering=1 << 16)
         segment = self._segments[key] = _Segment(file, hidden, f"{topic}/dt={date}", first)
         return segment

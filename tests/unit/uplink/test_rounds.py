@@ -255,3 +255,15 @@ def test_two_do_not_write_to_one_directory(tmp_path: Path) -> None:
     first.close()
     assert second.open(Place(SPOOL, 0), 0.0) == 0
     second.close()
+
+
+def test_a_topic_may_have_the_longest_name_that_there_is(tmp_path: Path) -> None:
+    """A client makes it by its own: a name that no file can have would be everybody's standstill."""
+    life = rounds(tmp_path)
+    life.open(Place(SPOOL, 0), 0)
+    names = ["t" * 249, "t" * 248 + "u"]
+    for position, name in enumerate(names):
+        life.write([Record(name, "k", b'{"n":%d}' % position, (), CAME, position)], 0)
+    life.finish()
+    assert sorted(folder.name for folder in tmp_path.iterdir() if folder.name.startswith("t")) == names
+    assert sorted(found(tmp_path)) == [0, 1]
