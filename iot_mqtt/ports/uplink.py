@@ -37,6 +37,20 @@ class Mode(StrEnum):
     ONLY = "only"
 
 
+class MadeTopic(str):
+    """A topic of the platform whose name is made of what clients say. Where the platform can never have it, what is for
+    it goes to ``other``: no client's name may hold up the rest.
+    """
+
+    __slots__ = ("other",)
+    other: str
+
+    def __new__(cls, name: str, other: str) -> MadeTopic:
+        made = super().__new__(cls, name)
+        made.other = other
+        return made
+
+
 class Record(NamedTuple):
     """One message as the platform gets it."""
 
@@ -132,6 +146,11 @@ class Sink(Protocol):
     dropped: int
     #: Set by the reader: there is room again.
     ready: Callable[[], None]
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What an operator has to know though nothing is in the way, in words."""
+        ...
 
     @property
     def rejected(self) -> Sequence[Rejected]:

@@ -39,6 +39,7 @@ class ThreadSink(ABC):
     def __init__(self, cross: Cross, most: int) -> None:
         self._bridge: TurnBridge[Callable[[], After]] = TurnBridge("uplink", self._turn, cross)
         self.trouble: str | None = None
+        self.notes: tuple[str, ...] = ()
         self.ready: Callable[[], None] = _nobody
         #: Records that the platform did not take and that are in the dead letters, and those that are nowhere.
         self.dead = self.dropped = 0

@@ -45,7 +45,7 @@ class Watch:
         ledger, sink, holding = self._ledger, self._sink, self._holding
         found = []
         if sink.trouble is not None:
-            waiting = f"{ledger.unread} wait in the log"
+            waiting = f"{ledger.unread + ledger.unsafe_messages} wait in the log"
             if holding is not None and holding.connections:
                 waiting += f", and {holding.connections} publishers for their acknowledgements"
             found.append(f"the uplink does not take messages: {sink.trouble}; {waiting}")
@@ -59,7 +59,7 @@ class Watch:
             found.append(
                 f"the platform has rejected {sink.dropped} records that could not be put among its dead letters"
             )
-        return tuple(found)
+        return (*found, *sink.notes)
 
     def info(self) -> UplinkInfo:
         """Figures."""

@@ -6,18 +6,21 @@ Nothing here waits for long: what has to wait (for room, for a topic, for all th
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from iot_mqtt.ports.uplink import Place, Record, Rejected
+from iot_mqtt.ports.uplink import MadeTopic, Place, Record, Rejected
 from iot_mqtt.uplink.kafka.client import Report, error_of, let_go, make_producer
 from iot_mqtt.uplink.kafka.lone import REJECTED, TOO_LARGE, Lone, Steps
 from iot_mqtt.uplink.kafka.settings import KafkaSettings
 from iot_mqtt.uplink.kafka.topics import MAKING_AGAIN_SECONDS, MAKING_SECONDS, Absent, Topics
 from iot_mqtt.uplink.kafka.watch import Watch
+
+log = logging.getLogger(__name__)
 
 #: A first answer has to come within this.
 OPEN_SECONDS = 2.5
@@ -30,6 +33,8 @@ BESIDE = 2048
 LEAST_BATCH_BYTES = 1024
 #: Rejected batches that are remembered; what is forgotten is rejected again.
 MAX_SUSPECTS = 1000
+#: Refused names that are remembered; what is forgotten is asked for again.
+MAX_REFUSED = 10_000
 
 #: What a report says of what was forgotten with something else.
 _GONE = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError._FATAL, KafkaError._GAPLESS_GUARANTEE)
@@ -100,6 +105,8 @@ class Outlet:
         self._bad: list[Bad] = []
         #: Positions, first and last, of batches that were rejected for one record in them.
         self._suspects: list[tuple[int, int]] = []
+        #: Names of templates that Kafka cannot have, and why.
+        self._refused: dict[MadeTopic, str] = {}
         self._given = self._gone = 0
         self._look_at = 0.0
 
@@ -126,6 +133,18 @@ class Outlet:
         return self._lone.rejected
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What is in nobody's way and needs a person all the same, in words."""
+        if not self._refused:
+            return ()
+        topic, why = next(reversed(self._refused.items()))
+        text = (
+            f"Kafka refuses {len(self._refused)} names that templates of uplink.rules make; what is for them goes to "
+            f"the topic 'other' of their rule. The last: {why}; it goes to {topic.other}"
+        )
+        return (text,)
+
+    @property
     def busy(self) -> bool:
         return bool(self._unsafe)
 
@@ -147,6 +166,7 @@ class Outlet:
         if not self._fresh:
             self.drop()
         self._topics.forget()
+        self._refused.clear()
         if place.spool != self._spool:
             self._spool, self._suspects = place.spool, []
         self._suspects = [(first, last) for first, last in self._suspects if last >= place.position]
@@ -291,8 +311,8 @@ class Outlet:
                 topic, key, value, with_names, timestamp, _ = record
                 limit = room.get(topic)
                 if limit is None:
-                    yield from self._learn(topic)
-                    yield from self._fit_batches()
+                    topic = yield from self._taker(topic)
+                    record = record._replace(topic=topic)
                     producer, limit = self._current(), room[topic]
                 if careful or len(value) > limit - BESIDE:
                     yield from self._alone(record)
@@ -325,10 +345,23 @@ class Outlet:
         assert self._producer is not None
         return self._producer
 
+    def _taker(self, topic: str) -> Generator[bool, None, str]:
+        """The topic that takes what is for this one, when it is there."""
+        while topic not in self._topics.limits:
+            if isinstance(topic, MadeTopic) and topic in self._refused:
+                topic = topic.other
+            else:
+                yield from self._learn(topic)
+                yield from self._fit_batches()
+        return topic
+
     def _learn(self, topic: str) -> Steps:
-        """Wait until a topic is there."""
+        """Wait until a topic is there, or until it is known that it never will be and another one takes its records."""
         began = self._now()
         while (absent := self._asked(topic)) is not None:
+            if absent.refused and isinstance(topic, MadeTopic):
+                self._refuse(topic, absent.why)
+                break
             is_told = absent.for_good and (self._settings.create_topics or self._now() - began >= MAKING_SECONDS)
             if is_told:
                 self.watch.waiting_for = absent.why
@@ -336,6 +369,12 @@ class Outlet:
             while self._now() < again:
                 yield False
         self.watch.waiting_for = None
+
+    def _refuse(self, topic: MadeTopic, why: str) -> None:
+        if len(self._refused) >= MAX_REFUSED:
+            self._refused.clear()
+        self._refused[topic] = why
+        log.warning("%s; what is for it goes to %s", why, topic.other)
 
     def _asked(self, topic: str) -> Absent | None:
         try:

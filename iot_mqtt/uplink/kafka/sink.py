@@ -41,7 +41,7 @@ class KafkaSink(ThreadSink):
         self._outlet = Outlet(settings, now)
         # Of the thread.
         self._ended = False
-        self._told: tuple[str | None, int, int] = (None, 0, 0)
+        self._told: tuple[str | None, int, int, tuple[str, ...]] = (None, 0, 0, ())
 
     # In the reactor's thread.
 
@@ -49,9 +49,17 @@ class KafkaSink(ThreadSink):
         size = sum([len(record.value) for record in records]) + BESIDE * len(records)
         return self._sent(partial(self._send, records), done, size, size)
 
-    def _moved(self, turn: Turn, trouble: str | None, dead: int, dropped: int, rejected: tuple[Rejected, ...]) -> None:
+    def _moved(
+        self,
+        turn: Turn,
+        trouble: str | None,
+        dead: int,
+        dropped: int,
+        notes: tuple[str, ...],
+        rejected: tuple[Rejected, ...],
+    ) -> None:
         """The outlet has something to tell."""
-        self.dead, self.dropped, self.rejected = dead, dropped, rejected
+        self.dead, self.dropped, self.notes, self.rejected = dead, dropped, notes, rejected
         self._note(trouble)
         self._safe(turn.safe)
         if turn.failed is not None:
@@ -60,7 +68,8 @@ class KafkaSink(ThreadSink):
             self._look_for_room()
 
     def _closed(self, closing: Deferred[None], turn: Turn) -> None:
-        self._moved(turn, self.trouble, self._outlet.dead, self._outlet.dropped, self._outlet.rejected)
+        outlet = self._outlet
+        self._moved(turn, self.trouble, outlet.dead, outlet.dropped, outlet.notes, outlet.rejected)
         closing.callback(None)
 
     # In the sink's own thread.
@@ -98,7 +107,7 @@ class KafkaSink(ThreadSink):
             # Of the library, which nobody foresaw: a thread that ends here would leave the uplink standing in silence.
             log.exception("the uplink to Kafka begins anew")
             turn = Turn(0, outlet.fail(f"{type(error).__name__}: {error}"))
-        told = outlet.trouble(), outlet.dead, outlet.dropped
+        told = outlet.trouble(), outlet.dead, outlet.dropped, outlet.notes
         if not turn.safe and turn.failed is None and told == self._told:
             return None
         self._told = told

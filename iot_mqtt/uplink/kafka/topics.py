@@ -3,6 +3,9 @@
 Each is asked for when the first record for it comes, and again after every failure. One that is to be made by us is
 made before anybody asks for it: a Kafka that makes topics by itself does so when it is asked, with partitions of its
 own.
+
+Some names Kafka refuses whoever asks: what its operator's policy forbids, and what differs in ``.`` and ``_`` alone
+from the name of a topic that there is. They are told apart from topics that are only missing: nobody can make them.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from iot_mqtt.uplink.kafka.client import error_of, make_admin
 from iot_mqtt.uplink.kafka.settings import KafkaSettings
+from iot_mqtt.uplink.rules import folded
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +36,7 @@ MAX_TOPICS = 10_000
 
 _NOT_THERE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _NOT_ALLOWED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+_REFUSED = (KafkaError.TOPIC_EXCEPTION, KafkaError.POLICY_VIOLATION)
 _NOT_YET = (KafkaError.LEADER_NOT_AVAILABLE,)
 
 
@@ -41,6 +46,8 @@ class Absent(NamedTuple):
     why: str
     #: Nobody but a person can change that.
     for_good: bool
+    #: Nobody can make it: Kafka does not take the name.
+    refused: bool = False
 
 
 class Topics:
@@ -65,7 +72,7 @@ class Topics:
     def ask(self, producer: Producer, topic: str) -> Absent | None:
         """Look whether a topic is there and learn its limit; ``KafkaException``: nobody answers."""
         if self._settings.create_topics and topic not in self._made and (problem := self._create(topic)) is not None:
-            return Absent(problem, for_good=True)
+            return problem
         # A broker that makes topics when they are asked for makes it now.
         found = producer.list_topics(topic, ASK_SECONDS).topics[topic]
         if (error := found.error) is None:
@@ -78,7 +85,12 @@ class Topics:
         if code in _NOT_YET:
             return Absent(f"topic {topic} has no leader: {error.str()}", for_good=False)
         if code not in _NOT_THERE:
-            return Absent(f"topic {topic} cannot be written to: {error.str()}", for_good=True)
+            why = f"topic {topic} cannot be written to: {error.str()}"
+            return Absent(why, for_good=True, refused=code in _REFUSED)
+        if (same := _same(producer, topic)) is not None:
+            # A Kafka that makes topics by itself says no more than that this one is not there.
+            why = f"topic {topic} cannot be made in Kafka: it collides with existing topic: {same}"
+            return Absent(why, for_good=True, refused=True)
         if self._settings.create_topics:
             # Made, and gone again, or not everywhere yet.
             self._made.discard(topic)
@@ -89,7 +101,7 @@ class Topics:
             for_good=True,
         )
 
-    def _create(self, topic: str) -> str | None:
+    def _create(self, topic: str) -> Absent | None:
         """What kept it from being made; None: it is there, or soon, or somebody else has to make it."""
         told = self._settings
         new = NewTopic(topic, told.partitions or -1, told.replication or -1)
@@ -98,11 +110,12 @@ class Topics:
         except KafkaException as failed:
             error = error_of(failed)
             if error.code() not in (KafkaError.TOPIC_ALREADY_EXISTS, *_NOT_ALLOWED):
-                return f"topic {topic} cannot be made in Kafka: {error.str()}"
+                why = f"topic {topic} cannot be made in Kafka: {error.str()}"
+                return Absent(why, for_good=True, refused=error.code() in _REFUSED)
             if error.code() in _NOT_ALLOWED:
                 log.debug("topic %s cannot be made by this user: %s", topic, error.str())
         except TimeoutError:
-            return f"topic {topic} does not exist in Kafka, and making it takes long"
+            return Absent(f"topic {topic} does not exist in Kafka, and making it takes long", for_good=True)
         else:
             log.info("topic %s was made in Kafka", topic)
         if len(self._made) >= MAX_TOPICS:
@@ -125,7 +138,8 @@ class Topics:
         )
 
     def _limit(self, topic: str) -> int:
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        # The library takes no class of ours for a text.
+        resource = ConfigResource(ConfigResource.Type.TOPIC, str(topic))
         try:
             told = self._asked().describe_configs([resource], request_timeout=ASK_SECONDS)[resource].result(ASK_SECONDS)
             return int(told["max.message.bytes"].value)
@@ -138,3 +152,9 @@ class Topics:
         if self._admin is None:
             self._admin = make_admin(self._settings)
         return self._admin
+
+
+def _same(producer: Producer, topic: str) -> str | None:
+    """A topic that is there and that Kafka takes for this one."""
+    there = producer.list_topics(timeout=ASK_SECONDS).topics
+    return next((name for name in there if name != topic and folded(name) == folded(topic)), None)

@@ -7,6 +7,7 @@
 from iot_mqtt.uplink.rules.choice import MAX_NAMES, MAX_TOPICS, Choice, Facts, Names, Rules, client_key
 from iot_mqtt.uplink.rules.entry import KEYS, NAMES, Figures, Rule, rule_of, rules_of
 from iot_mqtt.uplink.rules.expression import Condition, parse
+from iot_mqtt.uplink.rules.templates import folded
 from iot_mqtt.uplink.rules.tokens import ExpressionError
 from iot_mqtt.uplink.rules.truth import MISSING
 
@@ -25,6 +26,7 @@ __all__ = [
     "Rule",
     "Rules",
     "client_key",
+    "folded",
     "parse",
     "rule_of",
     "rules_of",

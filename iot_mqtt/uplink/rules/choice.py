@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from iot_mqtt.ports.uplink import MadeTopic
 from iot_mqtt.uplink.rules.entry import OF_READINGS, Rule
-from iot_mqtt.uplink.rules.templates import MAX_NAME, Source, Template, sanitised
+from iot_mqtt.uplink.rules.templates import MAX_NAME, Source, Template, folded, sanitised
 from iot_mqtt.uplink.rules.truth import MISSING
 
 #: Topics whose rules are remembered; a bound, not a tuning knob.
@@ -50,13 +51,15 @@ class Choice(NamedTuple):
 
 
 class Names:
-    """The names that templates made, of which there are only so many."""
+    """The names that templates made, of which there are only so many, and no two that Kafka takes for one."""
 
-    __slots__ = ("_taken", "_reserved", "turned_away")
+    __slots__ = ("_taken", "_spelt", "_reserved", "turned_away")
 
     def __init__(self, reserved: Collection[str]) -> None:
-        self._taken: dict[str, str] = {}
-        self._reserved = frozenset(reserved)
+        self._taken: dict[str, MadeTopic] = {}
+        #: By what Kafka compares: the name as it was made first.
+        self._spelt: dict[str, str] = {}
+        self._reserved = frozenset(map(folded, reserved))
         #: Records that went to a template's ``other`` instead.
         self.turned_away = 0
 
@@ -66,16 +69,23 @@ class Names:
     def of(self, template: Template, source: Source) -> str:
         """The topic of the platform for a message."""
         raw = template.filled(source)[:MAX_NAME]
-        name = self._taken.get(raw)
-        if name is not None:
-            return name
-        name = sanitised(raw)
-        if len(self._taken) >= MAX_NAMES or name in self._reserved:
+        taken = self._taken.get(raw)
+        if taken is not None:
+            return taken
+        name, other = sanitised(raw), template.other
+        if name == other:
+            return other
+        letters = folded(name)
+        if (
+            len(self._taken) >= MAX_NAMES
             # A client must not write to a topic that means something else, whatever it calls itself.
+            or letters in self._reserved
+            or self._spelt.setdefault(letters, name) != name
+        ):
             self.turned_away += 1
-            return template.other
-        self._taken[raw] = name
-        return name
+            return other
+        made = self._taken[raw] = MadeTopic(name, other)
+        return made
 
 
 class Rules:
@@ -87,8 +97,8 @@ class Rules:
 
     def __init__(self, rules: Sequence[Rule], reserved: Collection[str] = ()) -> None:
         self.rules = tuple(rules)
-        fixed = {rule.to for rule in rules if rule.to_template is None}
-        self.names = Names(fixed.union(reserved))
+        own = {rule.to if rule.to_template is None else rule.to_template.other for rule in rules}
+        self.names = Names(own.union(reserved))
         #: By QoS: the first rule of a topic.
         self._found: tuple[dict[bytes, Rule | None], ...] = ({}, {}, {})
         #: By QoS: all that a topic's messages may go by, where the first one does not say it all; and whether that
@@ -106,9 +116,9 @@ class Rules:
         if not self.names.turned_away:
             return ()
         text = (
-            f"templates of uplink.rules make too many topics, or one that is taken: {len(self.names)} there are, "
-            f"{self.names.turned_away} records went to the topic 'other' of their rule; look at what clients call "
-            "themselves, change `to`, and run `iot-mqtt ctl uplink reload`"
+            "templates of uplink.rules make too many topics, or one that is taken, where '.' and '_' are one letter: "
+            f"{len(self.names)} there are, {self.names.turned_away} records went to the topic 'other' of their rule; "
+            "look at what clients call themselves, change `to`, and run `iot-mqtt ctl uplink reload`"
         )
         return (text,)
 

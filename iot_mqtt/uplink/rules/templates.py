@@ -1,7 +1,8 @@
 """Names that are made of what a message says: ``iot.lines.{gateway}``, ``{client}/{topic[1]}``.
 
 What is in the braces comes from clients. As the name of a platform's topic it is therefore made to fit Kafka's
-alphabet, and how many different names there may be is bounded (``choice.Names``).
+alphabet, and how many different names there may be is bounded (``choice.Names``). Kafka takes ``.`` and ``_`` for one
+letter where it compares names (``folded``): it makes no topic beside one that differs from it in these alone.
 """
 
 from __future__ import annotations
@@ -75,6 +76,11 @@ def sanitised(name: str) -> str:
     """A name that Kafka and every file system take; different names may become the same one."""
     found = _FOREIGN.sub(NOTHING, name[:MAX_NAME].replace("/", "."))
     return NOTHING + found[1:] if found.startswith(".") else found
+
+
+def folded(name: str) -> str:
+    """What is the same of all names that Kafka takes for one."""
+    return name.replace(".", NOTHING)
 
 
 def _fill(field: str) -> Fill:

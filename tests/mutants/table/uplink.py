@@ -9,12 +9,38 @@ from tests.mutants.mutation import Mutation
 _ROUNDS: Final = "iot_mqtt/uplink/rounds.py"
 _LEDGER: Final = "iot_mqtt/broker/uplink/ledger.py"
 _HOLDING: Final = "iot_mqtt/broker/uplink/holding.py"
+_NAMES: Final = "iot_mqtt/uplink/rules/choice.py"
+_OUTLET: Final = "iot_mqtt/uplink/kafka/outlet.py"
 _POSITIONS: Final = "iot_mqtt/uplink/inbox/positions.py"
 _FILES: Final = "tests/unit/uplink/test_rounds.py"
 _LEDGERS: Final = ("tests/unit/uplink/test_ledger.py", "tests/unit/uplink/test_reader.py")
 _HELD: Final = ("tests/unit/uplink/test_holding.py",)
 
 UPLINK: Final = (
+    Mutation(
+        "uplink.two-names-of-one-topic",
+        _NAMES,
+        "            or self._spelt.setdefault(letters, name) != name\n",
+        "",
+        ("tests/unit/uplink/test_rules.py",),
+        "a client makes a name that Kafka takes for that of another client",
+    ),
+    Mutation(
+        "uplink.reserved-name-spelt-otherwise",
+        _NAMES,
+        "frozenset(map(folded, reserved))",
+        "frozenset(reserved)",
+        ("tests/unit/uplink/test_rules.py",),
+        "a client makes iot.line_a, and the rule's own iot.line.a can never be made",
+    ),
+    Mutation(
+        "uplink.refused-name-waits",
+        _OUTLET,
+        "if absent.refused and isinstance(topic, MadeTopic):",
+        "if absent.refused and False:",
+        ("tests/unit/uplink/test_kafka_topics.py",),
+        "one client's name holds up the uplink for everybody",
+    ),
     Mutation(
         "uplink.file-unsynced",
         _ROUNDS,
@@ -217,17 +243,17 @@ UPLINK: Final = (
     ),
     Mutation(
         "uplink.reserved-topic",
-        "iot_mqtt/uplink/rules/choice.py",
-        "if len(self._taken) >= MAX_NAMES or name in self._reserved:",
-        "if len(self._taken) >= MAX_NAMES:",
+        _NAMES,
+        "            or letters in self._reserved\n",
+        "",
         ("tests/unit/uplink/test_rules.py", "tests/unit/uplink/test_rulebook.py"),
         "a client writes to a topic of the platform that means something else",
     ),
     Mutation(
         "uplink.names-without-end",
-        "iot_mqtt/uplink/rules/choice.py",
-        "if len(self._taken) >= MAX_NAMES or name in self._reserved:",
-        "if name in self._reserved:",
+        _NAMES,
+        "            len(self._taken) >= MAX_NAMES\n",
+        "            False\n",
         ("tests/unit/uplink/test_rules.py", "tests/unit/uplink/test_rulebook.py"),
         "clients make as many topics of the platform as they like",
     ),

@@ -145,6 +145,15 @@ def test_each_publish_waits_for_its_own_record() -> None:
     assert (ids(first.acks(PacketType.PUBACK)), ids(second.acks(PacketType.PUBACK))) == ([2], [1])
 
 
+def test_what_the_sink_has_and_cannot_make_safe_waits_as_well() -> None:
+    """It is in the log until then, and that is what an operator wants to know; so it is with what the sink notes."""
+    it = waiting_node()
+    it.node.connect("writer").publish("up/x", b"1", b"2", b"3", qos=1)
+    it.sink.trouble, it.sink.notes = "the topic is missing", ("a name is refused",)
+    assert "the topic is missing; 3 wait in the log" in it.node.view.alarms[0]
+    assert it.node.view.alarms[1] == "a name is refused"
+
+
 def test_while_the_sink_is_away_nobody_is_told_anything() -> None:
     """And when it is back nothing is missing."""
     it = waiting_node()

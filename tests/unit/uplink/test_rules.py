@@ -253,6 +253,39 @@ def test_no_client_can_name_a_topic_that_is_taken() -> None:
     assert len(rules.alarms) == 1
 
 
+@pytest.mark.parametrize(
+    ("first", "second"), [("press_1", "press.1"), ("press.1", "press_1"), ("é", "."), ("a/b", "a_b")]
+)
+def test_names_that_kafka_takes_for_one_are_not_both_made(first: str, second: str) -> None:
+    """To it '.' and '_' are the same letter, and a second such topic cannot be made; nor is it made again later."""
+    rules = Rules([rule_of({"filter": "#", "to": "iot.by.{client}"})])
+    name = chosen(rules, facts("a", 1, first))
+    assert name is not None and name[0] != "iot.by.other"
+    for _ in range(2):
+        assert chosen(rules, facts("a", 1, second)) == ("iot.by.other", client_key(second))
+        assert chosen(rules, facts("a", 1, first)) == name
+    assert len(rules.alarms) == 1
+
+
+@pytest.mark.parametrize("client", ["line_a", "line.a", "all_b", "all.b", "all_other", "all.other"])
+def test_no_client_comes_before_a_topic_that_kafka_would_take_for_its_own(client: str) -> None:
+    """A fixed one, a reserved one, and where another template sends what it turns away."""
+    given = [
+        rule_of({"filter": "a/#", "to": "iot.{client}"}),
+        Rule("b", "iot.line.a"),
+        rule_of({"filter": "c", "to": "iot.all.{client}"}),
+    ]
+    rules = Rules(given, ["iot.all.b"])
+    assert chosen(rules, facts("a/x", 1, client)) == ("iot.other", client)
+
+
+def test_a_client_may_be_called_other() -> None:
+    """Its records are where those of others are that were turned away; nothing is wrong with that."""
+    rules = Rules([rule_of({"filter": "#", "to": "iot.by.{client}"})])
+    assert chosen(rules, facts("a", 1, "other")) == ("iot.by.other", "other")
+    assert rules.alarms == ()
+
+
 def test_a_payload_that_is_no_json_has_no_names() -> None:
     """But topic, client and QoS."""
     rules = Rules([rule_of({"filter": "#", "when": "exists(payload)"}), rule_of({"filter": "#", "when": "qos == 1"})])
