@@ -99,7 +99,8 @@ class LettersInfo:
     #: Letters that wait in the topic, and those of them that are under way here.
     lag: int
     under_way: int
-    #: Since the start.
+    #: Since the start: each letter that was received is one of the four below, ``under_way``, or gone to another node
+    #: with its partition. What nobody can do is ``buried``, also if it came before.
     received: int
     accepted: int
     repeated: int
@@ -259,16 +260,16 @@ class Letters:
 
     def _submitted(self, entry: _Entry, record: StoredCommand) -> None:
         self._pause = FIRST_PAUSE
-        repeated = entry.began is not None and record.accepted_at < entry.began
-        self._repeated += repeated
         if record.state is State.FAILED and not record.attempts:
             # Its record says so, and it was told; whoever looks at the platform finds it there, too. Also if it came
             # before: a node may have died when it was recorded, and the dead letter not yet safe.
             self._refused(entry, record.detail)
             return
-        if record.state is State.EXPIRED and not repeated:
+        if entry.began is not None and record.accepted_at < entry.began:
+            self._repeated += 1
+        elif record.state is State.EXPIRED:
             self._expired += 1
-        elif not repeated:
+        else:
             self._accepted += 1
         self._next(entry)
         self._settle(entry)
@@ -343,12 +344,13 @@ class Letters:
             reason,
             extra={"partition": letter.partition, "offset": letter.offset, "key": _short(letter.key)},
         )
-        self._buried += 1
         self._inbox.bury(letter, reason, partial(self._was_buried, entry, reason))
 
     def _was_buried(self, entry: _Entry, reason: str, error: Exception | None) -> None:
         if error is None:
             self._unburied = None
+            # One that is read by somebody else is his to count.
+            self._buried += not entry.released
             self._settle(entry)
         elif entry.lane.gone or self._stopped:
             self._release(entry)

@@ -22,7 +22,7 @@ _GAUGES = (
 _COUNTERS = (
     ("received", "inbox_received_records", "Records with commands that were read from Kafka."),
     ("accepted", "inbox_accepted_commands", "Commands that they were."),
-    ("repeated", "inbox_repeated_commands", "Commands that had come before."),
+    ("repeated", "inbox_repeated_commands", "Commands that had come before, dead letters apart."),
     ("expired", "inbox_expired_commands", "Commands whose deadline was over when they came."),
     ("buried", "inbox_dead_letters", "Records that nobody can do as a command."),
     ("postponed", "inbox_postponed", "Times that there was no room for a command, and it was tried again."),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from iot_mqtt.broker.settings import BudgetSettings
 from iot_mqtt.devices import DevicesSettings
@@ -151,7 +154,44 @@ def test_what_nobody_can_do_is_buried_though_its_record_was_there_before() -> No
     ((buried, why),) = node.inbox.buried
     assert (buried, node.inbox.kept, node.count()) == (letter, {0: 1}, 1)
     assert "ghost has no session here" in why
-    assert node.letters.info().repeated == 1
+    assert (node.letters.info().repeated, node.letters.info().buried) == (0, 1)
+
+
+#: Letters of each kind that there is, as they are written at some time.
+KINDS: dict[str, Callable[[LetterNode], object]] = {
+    "new": lambda node: node.order(),
+    "the same": lambda node: node.order(id="c1"),
+    "the same, of another target": lambda node: node.order("d1/other", id="c1"),
+    "too late": lambda node: node.order(expires_in=1),
+    "too late, the same": lambda node: node.order(id="c2", expires_in=1),
+    "to nobody": lambda node: node.order("ghost"),
+    "to nobody, the same": lambda node: node.order("ghost", id="c3"),
+    "no command": lambda node: node.inbox.write(node.clock.wall(), b"not JSON"),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(kinds=st.lists(st.sampled_from(sorted(KINDS)), max_size=12), lives=st.integers(1, 2), stuck=st.booleans())
+def test_every_letter_is_counted_once(kinds: Sequence[str], lives: int, *, stuck: bool) -> None:
+    """As one thing of five: accepted, known before, too late, a dead letter, or under way still."""
+    node = LetterNode()
+    node.device()
+    for kind in kinds:
+        KINDS[kind](node)
+    node.advance(10)
+    for _ in range(lives):
+        node.inbox.kept.clear()
+        node.restart()
+        node.inbox.refusing = OSError("no such topic") if stuck else None
+        node.bring()
+        info = node.letters.info()
+        assert info.received == len(kinds)
+        assert info.received == info.accepted + info.repeated + info.expired + info.buried + info.under_way
+        node.inbox.refusing = None
+        node.advance(LONGEST_PAUSE)
+        node.turn()
+        info = node.letters.info()
+        assert info.received == info.accepted + info.repeated + info.expired + info.buried
 
 
 def test_a_deadline_counts_from_when_the_letter_was_written() -> None:
