@@ -73,9 +73,8 @@ class Accepting:
             new = read(message, run.properties)
             try:
                 _, own = self.accept(new, publication.publisher, user, connection)
-            except Refused:
-                outcome.receivers += 1
-                outcome.refuse(position)
+            except Refused as refusal:
+                outcome.deny(position, refusal)
                 continue
             outcome.receivers += own.receivers
             outcome.elsewhere |= own.elsewhere

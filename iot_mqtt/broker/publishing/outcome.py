@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from iot_mqtt.errors import ReasonCode, Refused
+
+NO_ROOM: Final = Refused("", ReasonCode.QUOTA_EXCEEDED)
+
 
 class Outcome:
     """What became of a publication: how many receivers it had, and what the publisher's answer waits for."""
 
-    __slots__ = ("receivers", "elsewhere", "ticket", "position", "refused")
+    __slots__ = ("receivers", "elsewhere", "ticket", "position", "refused", "refusals")
 
     def __init__(self, receivers: int = 0) -> None:
         self.receivers = receivers
@@ -18,6 +24,8 @@ class Outcome:
         self.position = 0
         #: Position in the run → receivers that had no room for it.
         self.refused: dict[int, int] | None = None
+        #: Position in the run → why nobody was to get the message, however many would have had room.
+        self.refusals: dict[int, Refused] | None = None
 
     @property
     def nobody(self) -> bool:
@@ -30,8 +38,24 @@ class Outcome:
             self.refused = {}
         self.refused[position] = self.refused.get(position, 0) + 1
 
+    def deny(self, position: int, refusal: Refused) -> None:
+        """Note that the message at this position was not taken at all, and why."""
+        self.refuse(position)
+        if self.refusals is None:
+            self.refusals = {}
+        self.refusals[position] = refusal
+
     def wholly_refused(self) -> list[int]:
-        """Positions that not one receiver took: the publisher is told so (v5: 0x97)."""
-        if self.refused is None or self.elsewhere:
+        """Positions that not one receiver took: the publisher is told so (v5), with ``refusal``."""
+        if self.refused is None:
             return []
-        return [position for position, count in self.refused.items() if count >= self.receivers]
+        denied = self.refusals or ()
+        return [
+            position
+            for position, count in self.refused.items()
+            if position in denied or (count >= self.receivers and not self.elsewhere)
+        ]
+
+    def refusal(self, position: int) -> Refused:
+        """Why a message that was wholly refused was: there was no room for it, if nothing else is known."""
+        return (self.refusals or {}).get(position, NO_ROOM)

@@ -14,6 +14,22 @@ _LINK: Final = ("tests/unit/devices/link/test_stage.py", "tests/unit/devices/lin
 
 DEVICES: Final = (
     Mutation(
+        "devices.refusal-without-its-reason",
+        "iot_mqtt/devices/accepting.py",
+        "                outcome.deny(position, refusal)\n",
+        "                outcome.refuse(position)\n",
+        ("tests/unit/devices/test_commands.py",),
+        "whoever sends what is wrong is told that there is no room, and tries again",
+    ),
+    Mutation(
+        "devices.refused-behind-an-accepted-one",
+        "iot_mqtt/broker/publishing/outcome.py",
+        "if position in denied or (count >= self.receivers and not self.elsewhere)",
+        "if count >= self.receivers and not self.elsewhere",
+        ("tests/unit/broker/test_outcome.py",),
+        "a command that was refused is confirmed, because another one in its piece was taken",
+    ),
+    Mutation(
         "devices.sent-is-cancelled",
         _BOOK,
         "tracked.record.state.final or tracked.record.attempts:",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from iot_mqtt.codec import Ack, ConnectWill, PacketType, Properties
+from iot_mqtt.codec import Ack, ConnectWill, Packet, PacketType, Properties
 from iot_mqtt.devices import DevicesSettings, NewCommand
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.access import Action, Permissions, Principal
@@ -368,7 +369,7 @@ def test_the_same_id_again_is_the_same_command() -> None:
     order(sender, "d1")
     assert len(device.messages()) == 1
     wanted = {"user_properties": (("command-id", "c1"),)}
-    assert reason_of(sender, "d1/valve", **wanted) is ReasonCode.QUOTA_EXCEEDED
+    assert reason_of(sender, "d1/valve", **wanted) is WRONG
     node.device("d2")
     assert reason_of(sender, "d2", **wanted) is ReasonCode.SUCCESS
 
@@ -470,7 +471,47 @@ def reason_of(sender: Client, target: str, **properties: Any) -> ReasonCode:
     return ReasonCode(answer.reason)
 
 
-OK, FULL = ReasonCode.SUCCESS, ReasonCode.QUOTA_EXCEEDED
+OK, FULL, WRONG = ReasonCode.SUCCESS, ReasonCode.QUOTA_EXCEEDED, ReasonCode.PAYLOAD_FORMAT_INVALID
+
+
+def refusals(answers: Sequence[Packet]) -> list[tuple[ReasonCode, str | None]]:
+    """Reasons and words of acknowledgements."""
+    return [(ReasonCode(one.reason), one.properties.reason_string) for one in answers if isinstance(one, Ack)]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("command-id", "bad id!", "a command id has 1 to 64 letters, digits, '.', '_' and '-'"),
+        ("command-id", "x" * 65, "a command id has 1 to 64 letters, digits, '.', '_' and '-'"),
+        ("command-id", "kafka-478f429e-0-5-1795994763426", "such a command id is made for records of Kafka"),
+        ("command-id", "taken", "the command id is in use"),
+        ("idempotency-key", "k" * 129, "an idempotency key has at most 128 characters"),
+    ],
+)
+def test_who_asks_for_what_cannot_be_is_told_why(name: str, value: str, why: str, qos: int) -> None:
+    """And not that there is no room: a sender would try that again."""
+    node = DeviceNode()
+    node.device("gw")
+    order(node.connect("first"), "gw/press", id="taken")
+    sender = node.connect("s")
+    asked = ((name, value),)
+    assert refusals(sender.publish("down/gw/drill", b"", qos=qos, user_properties=asked)) == [(WRONG, why)]
+    silent = node.connect("silent", request_problem_information=False)
+    assert refusals(silent.publish("down/gw/drill", b"", qos=qos, user_properties=asked)) == [(WRONG, None)]
+    if qos == 2:
+        # The exchange is over with that.
+        assert not node.session("s").inbound.received
+
+
+def test_each_of_several_commands_is_answered_for_itself() -> None:
+    """They come in one piece; for the second there is no room."""
+    node = DeviceNode(DevicesSettings(max_commands=1))
+    node.device().lose()
+    answers = refusals(node.connect("s").publish("down/d1", b"1", b"2", b"3", qos=1))
+    assert [reason for reason, _ in answers] == [OK, FULL, FULL]
+    assert "too many" in str(answers[1][1])
 
 
 def test_no_sender_fills_it_for_others() -> None:
@@ -542,7 +583,7 @@ def test_an_id_is_of_the_client_that_it_is_for() -> None:
     mallory, ann = node.connect("m", username="mallory"), node.connect("a", username="ann")
     for target, sender, other in (("own", mallory, ann), ("press", ann, mallory)):
         order(sender, target, id="order-1", key="k")
-        assert reason_of(other, target, user_properties=(("command-id", "order-1"),)) is ReasonCode.QUOTA_EXCEEDED
+        assert reason_of(other, target, user_properties=(("command-id", "order-1"),)) is WRONG
     (message,) = press.messages()
     confirm(press, [message])
     assert statuses(listener)[-1]["target"] == "press"
@@ -573,7 +614,7 @@ def test_who_has_an_id_is_not_told(*, clustered: bool) -> None:
     mallory.subscribe("told")
     for target in ("gw/press", "gw/own"):
         wanted = {"user_properties": (("command-id", "c1"),), "response_topic": "told"}
-        assert reason_of(mallory, target, **wanted) is ReasonCode.QUOTA_EXCEEDED
+        assert reason_of(mallory, target, **wanted) is WRONG
         (told,) = mallory.messages()
         status = json.loads(told.payload)
         assert (status["state"], status["detail"], status["values"]) == ("failed", "the command id is in use", None)
@@ -589,7 +630,7 @@ def test_nobody_takes_the_ids_of_records_to_come() -> None:
     node = DeviceNode()
     node.device("d1")
     made = "kafka-0123abcd-0-17-1700000000000"
-    assert reason_of(node.connect("m"), "d1", user_properties=(("command-id", made),)) is ReasonCode.QUOTA_EXCEEDED
+    assert reason_of(node.connect("m"), "d1", user_properties=(("command-id", made),)) is WRONG
     with pytest.raises(Refused, match="records of Kafka"):
         run(node.accompanied.commands.submit(NewCommand("d1", id=made)))
     order(node.connect("m"), "d1", id="kafka-mine")

@@ -59,8 +59,11 @@ class PublishAnswers:
         if refused:
             full = frozenset(refused)
             for index, packet_id in enumerate(ids):
-                reason = ReasonCode.QUOTA_EXCEEDED if index in full else ReasonCode.SUCCESS
-                self._answer(connection, type, [packet_id], ticket, position, reason)
+                if index in full:
+                    refusal = outcome.refusal(index)
+                    self._refuse(connection, type, [packet_id], refusal.reason, refusal.detail, ticket, position)
+                else:
+                    self._answer(connection, type, [packet_id], ticket, position)
         elif outcome.nobody and not connection.patient:
             self._answer(connection, type, ids, ticket, 0, ReasonCode.NO_MATCHING_SUBSCRIBERS)
         else:
@@ -129,16 +132,29 @@ class PublishAnswers:
         if not connection.five:
             raise ProtocolViolation(why or "not allowed to publish there", ReasonCode.NOT_AUTHORIZED)
         answer = PacketType.PUBACK if run.qos == 1 else PacketType.PUBREC
-        if why and connection.problem_information and not connection.max_packet_size and self.holding is None:
-            said = Properties(reason_string=why)
-            for packet_id in run.ids:
-                connection.reply(Ack(answer, packet_id, ReasonCode.NOT_AUTHORIZED, said))
-        else:
-            self._answer(connection, answer, list(run.ids), 0, 0, ReasonCode.NOT_AUTHORIZED)
+        self._refuse(connection, answer, list(run.ids), ReasonCode.NOT_AUTHORIZED, why)
 
     def refuse(self, connection: Connection, type: PacketType, ids: list[int], reason: ReasonCode) -> None:
         """Nobody gets these, and a publisher of v5 is told why."""
         self._answer(connection, type, list(ids), 0, 0, reason)
+
+    def _refuse(
+        self,
+        connection: Connection,
+        type: PacketType,
+        ids: list[int],
+        reason: ReasonCode,
+        why: str,
+        ticket: int = 0,
+        position: int = 0,
+    ) -> None:
+        """With words, if the client wants them, and the answer waits for nothing that knows codes only."""
+        if why and connection.problem_information and not connection.max_packet_size and self.holding is None:
+            said = Properties(reason_string=why)
+            for packet_id in ids:
+                connection.reply(Ack(type, packet_id, reason, said), once_committed=ticket > 0)
+        else:
+            self._answer(connection, type, ids, ticket, position, reason)
 
     def _answer(
         self,
