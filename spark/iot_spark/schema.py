@@ -101,7 +101,7 @@ CLEAN = StructType(
         StructField("ts", TimestampType()),
         StructField("ingest_ts", TimestampType()),
         StructField("seq", LongType()),
-        # A number, or a bool as 0 and 1.
+        # A number, or a bool as 0 and 1. Beyond 2**53 it may not be the one that was sent: ``text`` has its digits.
         StructField("value", DoubleType()),
         StructField("text", StringType()),
         StructField("quality", StringType()),

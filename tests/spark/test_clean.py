@@ -87,6 +87,30 @@ WHOLE: list[tuple[Mapping[str, Any] | str, str | None]] = [
         for seq in ("five", "", "5.5", 5.5, False, [5], {"n": 5}, 2**63, 1e300)
     ),
     (wrapped([1]), "payload is neither an object nor a value"),
+    # Half a character: the engine would make it a question mark, and of two names one.
+    *(
+        (line(wrapped(None)).replace("null", payload), "half a character")
+        for payload in (
+            '{"t": "\\ud83d"}',
+            '{"t": "a\\uDC00b"}',
+            '{"t": "\\udc00\\ud83d"}',
+            '{"t": "\\ud83d\\ud83d\\ude00"}',
+            '{"t": "\\\\\\ud83d"}',
+            '{"t": "\\\\ud83d\\udc00"}',
+            '{"\\ud83d": 1, "\\ud83e": 2}',
+            '"\\ud83d"',
+        )
+    ),
+    *(
+        (line(wrapped(None)).replace("null", payload), None)
+        for payload in (
+            '{"t": "\\ud83d\\ude00"}',
+            '{"t": "\\\\ud83d"}',
+            '{"t": "\\\\\\ud83d\\ude00"}',
+            '{"t": "\\ud83d\\ude00\\uD83D\\uDE00"}',
+            '{"t": "\\u00e9\\ud7ff\\ue000"}',
+        )
+    ),
     (wrapped(None), "payload is neither an object nor a value"),
     (wrapped({"seq": 1}), "no values"),
     ({**{n: v for n, v in wrapped(1).items() if n != "payload"}, "payload_b64": "/w=="}, "payload is not JSON"),
@@ -136,7 +160,32 @@ TAGS: list[tuple[Mapping[str, Any], list[tuple[object, ...]]]] = [
     ),
     # Of another gateway: the third rule.
     (reading(gateway="gw-2", values={"temp": 500}), [("temp", 500.0, None, "good", "never, the first one counts")]),
-    (reading(values={"wide": 12345678901234567890}), [("wide", 12345678901234567890.0, None, "good", None)]),
+    # Whole numbers that ``value`` may not hold: the digits are beside it.
+    (
+        reading(
+            values={
+                "last": 2**53,
+                "first": 2**53 + 1,
+                "least": -(2**53) - 1,
+                "u64": 2**64 - 1,
+                "n": 2**60,
+                "raw_1": 2**60,
+                "tenth": 0.1,
+                "large": 1e300,
+            },
+            quality={"n": "uncertain", "u64": "good"},
+        ),
+        [
+            ("last", 2.0**53, None, "good", None),
+            ("first", 2.0**53, "9007199254740993", "rounded", None),
+            ("least", -(2.0**53), "-9007199254740993", "rounded", None),
+            ("u64", 2.0**64, "18446744073709551615", "rounded", None),
+            ("n", 2.0**60, "1152921504606846976", "uncertain", None),
+            ("raw_1", 0.1 * 2.0**60 - 1, "1152921504606846976", "out_of_range", "bar"),
+            ("tenth", 0.1, None, "good", None),
+            ("large", 1e300, None, "good", None),
+        ],
+    ),
     (wrapped({"t": 1.5, "seq": "5", "ts": "2026-09-21T13:33:20Z"}), [("t", 1.5, None, "good", None)]),
     (wrapped({"t": 1.5, "seq": 5, "ts": NOON - 1}), [("t", 1.5, None, "good", None)]),
     (wrapped("open"), [("up/press-7/t", None, "open", "good", None)]),

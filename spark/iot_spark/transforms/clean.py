@@ -21,7 +21,16 @@ from pyspark.sql.types import StructField, StructType
 
 from iot_spark.rules import CleanRule
 from iot_spark.schema import BROKEN, CLEAN, FIRST, INVALID, message
-from iot_spark.transforms.fields import is_given, is_nested, milliseconds, number_problem, time_problem, whole_number
+from iot_spark.transforms.fields import (
+    digits,
+    has_half_character,
+    is_given,
+    is_nested,
+    milliseconds,
+    number_problem,
+    time_problem,
+    whole_number,
+)
 
 #: A device's clock that says less was never set. Milliseconds of the year 2000.
 OLDEST_MS = 946_684_800_000
@@ -115,6 +124,7 @@ def _judged(told: DataFrame, text: Column, future_seconds: int) -> DataFrame:
         F.when(F.col("raw").isNull() | (F.trim("raw") == ""), "empty")
         .when(F.col("broken") & F.try_parse_json(text).isNull(), "broken JSON")
         .when(F.col("broken"), "a field has the wrong type")
+        .when(has_half_character(F.col("raw")), "half a character")
         .when(F.col("id").isNull() | (F.col("id") == ""), "no id")
         .when(F.col("gateway").isNull() | (F.col("gateway") == ""), "no gateway")
         .when(F.col("device").isNull() | (F.col("device") == ""), "no device")
@@ -145,15 +155,18 @@ def values(good: DataFrame, rules: Sequence[CleanRule]) -> DataFrame:
     typed = exploded.select(
         "*",
         _number(variant, kind).alias("number"),
-        F.when(kind == "STRING", F.try_variant_get(variant, "$", "string")).alias("text"),
+        F.when(kind == "STRING", F.try_variant_get(variant, "$", "string")).otherwise(digits(variant)).alias("text"),
         _chosen(rules, F.col("tag")).alias("rule"),
     )
     rule = F.col("rule")
     judged = typed.select("*", _scaled(F.col("number"), kind, rule, rules).alias("value"))
     value = F.col("value")
     outside = (value < rule["min"]) | (value > rule["max"])
-    quality = F.when((rule.outside == "quality") & outside, "out_of_range").otherwise(
-        F.coalesce(F.try_element_at("qualities", F.col("tag")), F.lit("good"))
+    told = F.coalesce(F.try_element_at("qualities", F.col("tag")), F.lit("good"))
+    quality = (
+        F.when((rule.outside == "quality") & outside, "out_of_range")
+        .when((told == "good") & value.isNotNull() & F.col("text").isNotNull(), "rounded")
+        .otherwise(told)
     )
     problem = _tag_problem(kind, value, F.col("text").isNotNull(), rule)
     return judged.select("*", problem.alias("tag_problem"), quality.alias("quality"), rule.unit.alias("unit"))

@@ -2,6 +2,8 @@
 
 A whole number is one as a text, too (``"5"``). A time is milliseconds since 1970, as a number or a text, or ISO 8601
 with its zone (``2026-11-23T01:28:00.5+01:00``). What could mean several things is no time: it has a problem.
+
+And what JSON can spell that a column cannot hold: halves of characters, and whole numbers that no double is.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 #: Larger ones are not every number any more.
 _EXACT = float(2**53)
+#: An escape of JSON that is no half of a character: a pair of halves, or any other. What is left over is half.
+_NO_HALF = r"\\(?:[^u]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+_HALF = r"\\u[dD][89a-fA-F]"
 _WHOLE = r"^[+-]?\d{1,18}$"
 _NUMBER = r"^[+-]?\d{1,18}(\.\d*)?$"
 _LOCAL = r"^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?)?"
@@ -25,6 +30,21 @@ def is_nested(kind: Column) -> Column:
 def _is_fraction(kind: Column) -> Column:
     """How JSON's numbers with a point, an exponent or too many digits are kept."""
     return kind.startswith("DECIMAL") | kind.isin("DOUBLE", "FLOAT")
+
+
+def has_half_character(raw: Column) -> Column:
+    """Whether a JSON text spells one, in a name or a value. UTF-8 cannot: the engine has a question mark for it."""
+    may_have = raw.contains(r"\ud") | raw.contains(r"\uD")
+    return may_have & F.regexp_replace(raw, _NO_HALF, " ").rlike(_HALF)
+
+
+def digits(value: Column) -> Column:
+    """Of a number that is so large that a double may be another one; null of all others, and of what is no number."""
+    kind = F.schema_of_variant(value)
+    is_exact = (kind == "BIGINT") | kind.startswith("DECIMAL")
+    may_be = F.abs(F.try_variant_get(value, "$", "double")) >= _EXACT
+    exact = F.try_variant_get(value, "$", "decimal(38,0)")
+    return F.when(is_exact & may_be & (F.abs(exact) > int(_EXACT)), F.try_variant_get(value, "$", "string"))
 
 
 def is_given(value: Column) -> Column:

@@ -210,7 +210,7 @@ class _Reading:
     def _series(self, bounds: dict[str, int]) -> tuple[list[Series], int, int]:
         rows = self._rows(
             "SELECT gateway, device, tag, count(*), count(value), min(value), max(value), avg(value),"
-            " arg_max(value, ms), arg_max(text, ms), any_value(unit),"
+            " arg_max(value, ms), arg_max(text, ms) FILTER (value IS NULL), any_value(unit),"
             " count(*) FILTER (quality <> 'good'), min(ms), max(ms), max(heard),"
             " quantile_cont(heard - ms, 0.5), max(heard - ms)"
             " FROM readings WHERE ms BETWEEN $begin AND $end"

@@ -223,6 +223,12 @@ def test_texts_have_no_chart_and_figures_that_are_none_do_no_harm(tables: Tables
     assert "open" in page(found, found.end, "")
 
 
+def test_the_digits_of_a_rounded_number_are_no_text(tables: Tables) -> None:
+    """They would stand for the last value when that has long been another one."""
+    tables.clean([row(2.0**53, 0, text="9007199254740993"), row(5, 1)])
+    assert [(one.last, one.last_text) for one in tables.read().series] == [(5, None)]
+
+
 def test_limits_hold_and_are_told(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     """A million devices are a page, too."""
     monkeypatch.setattr(limits, "DEVICES", 3)
