@@ -39,12 +39,12 @@ class AgentWeb:
 
     def __init__(self, reactor: Any, clock: Clock, ca: str | None = None) -> None:
         # Late: who has no such link need not load a second library for TLS.
-        from twisted.web.client import Agent, HTTPConnectionPool
+        from twisted.web.client import Agent
 
-        pool = HTTPConnectionPool(reactor, persistent=True)
-        pool.maxPersistentPerHost = KEPT
-        self._agent: Any = Agent(reactor, trust(ca), pool=pool)
-        self._pool = pool
+        from iot_mqtt.auth.web_connections import Pool
+
+        self._pool: Any = Pool(reactor, KEPT)
+        self._agent: Any = Agent(reactor, trust(ca), pool=self._pool)
         self._clock = clock
 
     async def get(self, url: str, patience: float, most: int) -> tuple[int, bytes]:
@@ -68,6 +68,8 @@ class AgentWeb:
     async def _within(self, patience: float, ask: Callable[[], Deferred[Any]], most: int) -> tuple[int, bytes]:
         from twisted.web.client import ResponseFailed
 
+        from iot_mqtt.auth.web_connections import HeadTooLarge
+
         running: list[Deferred[Any]] = []
         late: list[bool] = []
 
@@ -86,7 +88,9 @@ class AgentWeb:
         except WebError:
             raise
         except ResponseFailed as error:
-            raise WebError(_late(late, patience) or f"{error.reasons[0].value!r}") from error
+            cause = error.reasons[0].value
+            words = str(cause) if isinstance(cause, HeadTooLarge) else repr(cause)
+            raise WebError(_late(late, patience) or words) from error
         except Exception as error:
             raise WebError(_late(late, patience) or str(error) or type(error).__name__) from error
         finally:
@@ -107,10 +111,12 @@ class _Gathering(TwistedProtocol):
         self._data = bytearray()
 
     def dataReceived(self, data: bytes) -> None:
+        if self.gathered.called:
+            return
         self._data += data
         if len(self._data) > self._most:
-            self._end(WebError(f"the answer has more than {self._most} bytes"))
             self._hang_up()
+            self._end(WebError(f"the answer has more than {self._most} bytes"))
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         from twisted.web.client import ResponseDone
@@ -124,7 +130,7 @@ class _Gathering(TwistedProtocol):
     def _hang_up(self) -> None:
         transport: Any = self.transport
         if transport is not None:
-            getattr(transport, "abortConnection", transport.loseConnection)()
+            transport.stopProducing()
 
     def _end(self, error: WebError | None) -> None:
         if self.gathered.called:

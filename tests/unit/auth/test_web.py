@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +15,7 @@ import trustme
 from iot_mqtt.auth.files import FileError
 from iot_mqtt.auth.web import AgentWeb, WebError
 from iot_mqtt.pipeline.clock import ReactorClock
-from tests.reactor import reactor, run
+from tests.reactor import reactor, run, until
 
 #: The test is.
 over = threading.Event()
@@ -99,3 +101,65 @@ def test_whom_to_trust_must_be_certificates(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(FileError, match=r"ca\.pem"):
             AgentWeb(reactor, ReactorClock(reactor), str(file))
+
+
+class Endless:
+    """A server of TLS that goes on for as long as somebody takes it, and never says that it has heard of an end."""
+
+    def __init__(self, folder: Path, head: bytes, more: bytes, pause: float) -> None:
+        authority = trustme.CA()
+        self.ca = str(folder / "ca.pem")
+        authority.cert_pem.write_to_path(self.ca)
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("localhost").configure_cert(self._context)
+        self._said = head, more, pause
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"https://localhost:{self._listening.getsockname()[1]}/"
+        self.sent = 0
+        self.gone = threading.Event()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        head, more, pause = self._said
+        try:
+            with self._context.wrap_socket(self._listening.accept()[0], server_side=True) as client:
+                client.settimeout(5)
+                client.recv(65536)
+                client.sendall(head)
+                while self.sent < 50_000_000 and not over.wait(pause):
+                    client.sendall(more)
+                    self.sent += len(more)
+        except OSError:
+            self.gone.set()
+
+    def close(self) -> None:
+        self._listening.close()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "more", "pause", "patience", "words"),
+    [
+        (HEAD + b"\r\n", b" " * 65536, 0.0, 5.0, "more than 1000"),
+        (HEAD + b"\r\n", b" ", 0.01, 0.3, "within 0.3 s"),
+        (HEAD, b"a: b\r\n" * 5000, 0.0, 5.0, "head has no end"),
+    ],
+)
+def test_over_tls_an_answer_without_an_end_is_hung_up_on(
+    tmp_path: Path, head: bytes, more: bytes, pause: float, patience: float, words: str
+) -> None:
+    """At once: the peer is not waited for, who may say more meanwhile, or nothing at all."""
+    over.clear()
+    server = Endless(tmp_path, head, more, pause)
+    web = AgentWeb(reactor, ReactorClock(reactor), server.ca)
+    try:
+        with pytest.raises(WebError, match=words):
+            run(web.get(server.url, patience, 1000))
+        until(server.gone.is_set, 3.0)
+        assert server.sent < 20_000_000
+    finally:
+        over.set()
+        server.close()
+        run(_closed(web))
