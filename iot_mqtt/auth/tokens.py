@@ -39,7 +39,7 @@ class Claims(NamedTuple):
     user: str
     groups: frozenset[str]
     rules: tuple[str, ...]
-    #: Seconds since 1970, our patience included; None: it does not end.
+    #: Seconds since 1970 at which it is accepted no more, ``leeway`` included; None: it does not end.
     expires_at: float | None
 
 

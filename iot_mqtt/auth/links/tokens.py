@@ -1,4 +1,8 @@
-"""The link ``jwt``: the password is a token that somebody else has signed."""
+"""The link ``jwt``: the password is a token that somebody else has signed.
+
+A token is no guess, whatever is wrong with it: nobody finds a signature by trying, and many devices show one that has
+ended, or is by a key that was replaced. So no answer here is 0x86, which is counted as a wrong password.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +55,9 @@ class TokenLink:
         try:
             claims = await self._claims(attempt.password)
         except BadToken as error:
-            return Denied(ReasonCode.BAD_USER_NAME_OR_PASSWORD, str(error))
+            return Denied(ReasonCode.NOT_AUTHORIZED, str(error))
         if self._settings.check_username and attempt.username not in (None, "", claims.user):
-            return Denied(ReasonCode.BAD_USER_NAME_OR_PASSWORD, "the token is another user's")
+            return Denied(ReasonCode.NOT_AUTHORIZED, "the token is another user's")
         if self._accounts.is_disabled(claims.user):
             return DISABLED
         return Principal(

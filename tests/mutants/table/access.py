@@ -56,6 +56,22 @@ ACCESS: Final = (
         "a name with a NUL in it has the sessions of another user",
     ),
     Mutation(
+        "access.token-is-guess",
+        "iot_mqtt/auth/links/tokens.py",
+        "return Denied(ReasonCode.NOT_AUTHORIZED, str(error))",
+        "return Denied(ReasonCode.BAD_USER_NAME_OR_PASSWORD, str(error))",
+        ("tests/unit/auth/test_tokens.py",),
+        "a device whose token has ended is banned, and its next token is refused",
+    ),
+    Mutation(
+        "access.answer-without-end",
+        "iot_mqtt/auth/web_connections.py",
+        'wanted."""\n        self.abortConnection()',
+        'wanted."""\n        self.loseConnection()',
+        ("tests/unit/auth/test_web.py",),
+        "a service that answers over https without an end keeps its connection",
+    ),
+    Mutation(
         "access.any-list",
         "iot_mqtt/pipeline/revocation_lists.py",
         "if not any(_signed(authority, one) for authority in named):",

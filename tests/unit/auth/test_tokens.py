@@ -152,12 +152,12 @@ GOOD = b'{"alg":"HS256"}'
     ],
 )
 def test_a_token_that_nobody_would_make_is_a_wrong_one(header: bytes, payload: bytes) -> None:
-    """However it is signed: it is refused, which is counted as a guess, and is no error of ours."""
+    """However it is signed: it is refused, and is no error of ours."""
     token = made_of(header, payload)
     assert tokens.looks_like(token)
     link = TokenLink(JwtSettings(), FixedKeys(), Accounts([Kept()]), ManualClock())
     verdict = outcome(start(link.consider(attempt(None, token))))
-    assert isinstance(verdict, Denied) and verdict.reason is ReasonCode.BAD_USER_NAME_OR_PASSWORD
+    assert isinstance(verdict, Denied) and verdict.reason is ReasonCode.NOT_AUTHORIZED
 
 
 def test_what_was_changed_is_refused() -> None:
@@ -327,6 +327,31 @@ def test_keys_that_were_fetched_stay_until_there_are_better_ones() -> None:
     assert len(site.asked) == count
 
 
+@pytest.mark.parametrize("spoiled", ["expired", "changed", "of another key"])
+def test_a_token_is_no_guess(spoiled: str) -> None:
+    """0x86 would be counted as a wrong password (``conduct``), and the client be banned with its next, good token."""
+    site = Site()
+    site.ring.begin()
+    site.answer(jwk(RSA_KEY))
+    token = {
+        "expired": signed(RSA_KEY, "RS256", exp=site.clock.wall() - 60),
+        "changed": site.token()[:-8] + b"AAAAAAAA",
+        "of another key": site.token(rsa.generate_private_key(65537, 2048)),
+    }[spoiled]
+    verdict = outcome(site.connect(token))
+    assert isinstance(verdict, Denied) and verdict.reason is ReasonCode.NOT_AUTHORIZED
+
+
+def test_a_token_counts_for_as_long_as_it_is_accepted() -> None:
+    """Our clock may be ahead by so much: who comes in that time is not let in only to be let go at once."""
+    token = signed(exp=NOW)
+    settings = JwtSettings(leeway=5)
+    for late in (-1, 0, 4.9):
+        assert tokens.read(token, KEYS, settings, NOW + late).expires_at == NOW + 5
+    with pytest.raises(BadToken, match="expired"):
+        tokens.read(token, KEYS, settings, NOW + 5)
+
+
 def test_the_user_is_whom_the_token_names() -> None:
     """Another name in CONNECT is refused, or not looked at; who is disabled stays out; other passwords go on."""
     site = Site(Account("plc-7", enabled=False))
@@ -338,7 +363,7 @@ def test_the_user_is_whom_the_token_names() -> None:
     site.ring.begin()
     site.answer(jwk(RSA_KEY))
     verdict = outcome(site.connect(site.token(), "ann"))
-    assert isinstance(verdict, Denied) and verdict.reason is ReasonCode.BAD_USER_NAME_OR_PASSWORD
+    assert isinstance(verdict, Denied) and verdict.reason is ReasonCode.NOT_AUTHORIZED
     for name in (None, "", "plc-7"):
         verdict = outcome(site.connect(site.token(), name))
         assert isinstance(verdict, Principal) and verdict.owner == "plc-7"
