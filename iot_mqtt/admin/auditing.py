@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 
 from iot_mqtt.admin.audit import AuditLog, Record
 from iot_mqtt.admin.call import Body
@@ -26,8 +27,9 @@ class Change:
     address: str
     method: str
     path: str
-    #: As ``shown``.
-    body: str
+    body: Body
+    #: What such a body may have, at any depth.
+    names: frozenset[str]
 
 
 class Auditor:
@@ -45,7 +47,9 @@ class Auditor:
     async def write(self, change: Change, status: int) -> None:
         """It was answered with this status. Raises ``Unavailable``."""
         who, role = change.caller.name, change.caller.role.word
-        await self.note(who, role, change.address, change.method, change.path, status, change.body)
+        refused = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+        body = shown(change.body, change.names if refused else None)
+        await self.note(who, role, change.address, change.method, change.path, status, body)
 
     async def note(
         self, who: str, role: str, address: str, method: str, path: str, status: int, body: str = ""
@@ -65,14 +69,23 @@ class Auditor:
         await self._log.write(record)
 
 
-def shown(body: Body) -> str:
-    """A body as it may be written down."""
+def shown(body: Body, names: frozenset[str] | None = None) -> str:
+    """A body as it may be written down. ``names``: those under which there may be values, because nobody has understood
+    it: a name that is misspelled may be a secret's. None: it was taken.
+    """
     if body.wrong:
         return f"{body.size} bytes: {body.wrong}"
-    return json.dumps(_without(masked("", body.value)), ensure_ascii=False)[:_BODY] if body.size else ""
+    if not body.size:
+        return ""
+    taken = names is None or isinstance(body.value, Mapping)
+    return json.dumps(_without(masked("", body.value), names) if taken else MASK, ensure_ascii=False)[:_BODY]
 
 
-def _without(value: object) -> object:
+def _without(value: object, names: frozenset[str] | None) -> object:
     if isinstance(value, Mapping):
-        return {name: MASK if name in _HIDDEN else _without(inner) for name, inner in value.items()}
-    return [_without(one) for one in value] if isinstance(value, list) else value
+        return {name: _without(inner, names) if _open(name, names) else MASK for name, inner in value.items()}
+    return [_without(one, names) for one in value] if isinstance(value, list) else value
+
+
+def _open(name: str, names: frozenset[str] | None) -> bool:
+    return name not in _HIDDEN and (names is None or name in names)

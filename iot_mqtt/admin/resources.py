@@ -18,8 +18,8 @@ from iot_mqtt.admin.openapi import describe
 from iot_mqtt.admin.pipeline_resources import PipelineResources, ReadJobs
 from iot_mqtt.admin.plugin_resources import PluginResources
 from iot_mqtt.admin.publication import read_message, read_messages
-from iot_mqtt.admin.routes import Resource, Table, delete, get, listing, post
-from iot_mqtt.admin.schemas import Schemas
+from iot_mqtt.admin.routes import Resource, Route, Table, delete, get, listing, post
+from iot_mqtt.admin.schemas import Schemas, names_in
 from iot_mqtt.admin.shapes import Json
 from iot_mqtt.admin.subscription_resources import SubscriptionResources, topic_of
 from iot_mqtt.admin.uplink_resources import UplinkResources
@@ -82,7 +82,12 @@ class Resources(Resource):
         for part in parts:
             part.among(self.table)
         schemas = {name: schema for part in (self, *parts) for name, schema in part.schemas().items()}
+        self._names = {name: frozenset(names_in(schema)) for name, schema in schemas.items()}
         self._description = describe(tuple(self.table), schemas, view.info().version)
+
+    def names(self, route: Route) -> frozenset[str]:
+        """What the body of a call may have, at any depth; none where it is not described."""
+        return self._names.get(route.body or "", frozenset())
 
     def is_for_anybody(self, method: str, segments: Sequence[str]) -> bool:
         """Whether a call is answered without knowing who calls."""

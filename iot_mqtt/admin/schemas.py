@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
+from collections.abc import Iterator
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 Json = dict[str, Any]
@@ -32,6 +33,15 @@ def body_of(properties: Json, *required: str) -> Json:
     """What is asked: nothing but these properties. Null is as good as nothing."""
     taken = {name: one if name in required else _or_null(one) for name, one in properties.items()}
     return {"type": "object", "additionalProperties": False, "required": list(required), "properties": taken}
+
+
+def names_in(schema: Json) -> Iterator[str]:
+    """The names of all properties that a body may have, at any depth."""
+    properties = schema.get("properties", {})
+    yield from properties
+    for inner in (*properties.values(), schema.get("items")):
+        if inner:
+            yield from names_in(inner)
 
 
 def _or_null(schema: Json) -> Json:

@@ -21,7 +21,7 @@ from twisted.web.server import NOT_DONE_YET, Site
 
 from iot_mqtt.admin import errors
 from iot_mqtt.admin.answers import answer_later, failed, status_of, without_body, write
-from iot_mqtt.admin.auditing import Auditor, Change, shown
+from iot_mqtt.admin.auditing import Auditor, Change
 from iot_mqtt.admin.call import Body, Call, path_segments, read_body, read_query
 from iot_mqtt.admin.callers import Caller, Callers, Role, RootToken, canonical
 from iot_mqtt.admin.connections import AdminChannel, Doorkeeper
@@ -247,7 +247,7 @@ class _Root(Resource):
         call = Call(values, {}, data, caller, address, _header(request, "last-event-id") or "")
         let_in = partial(self._let_in, request, method, route, path, call, body)
         if caller is not None and route.method != "GET" and route.asks != "anybody" and self._gate.auditor is not None:
-            change = Change(caller, address, route.method, path, shown(body))
+            change = Change(caller, address, route.method, path, body, self._resources.names(route))
             return self._changed(self._gate.auditor, change, route, let_in)
         outcome = self._asked(request, route, let_in())
         if isinstance(outcome, Stream):

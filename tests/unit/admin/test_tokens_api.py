@@ -210,6 +210,20 @@ def test_every_change_is_written_down_and_what_only_looks_is_not(site: Site) -> 
         assert secret not in whole
 
 
+@pytest.mark.parametrize("role", ["viewer", "admin"])
+def test_what_a_refused_call_has_under_names_that_nobody_knows_is_hidden(site: Site, role: str) -> None:
+    """It may be a secret whose name is misspelled; the names say what somebody was at."""
+    token = site.make(name="t", role=role)
+    answer = site.ask(
+        "POST", "tokens", token, name="x", role="viewer", pasword="hunter-2", set={"a.pasword": ["hunter-2"]}
+    )
+    assert answer.status == (400 if role == "admin" else 403)
+    record = site.ask("GET", "audit", TOKEN).json["items"][0]
+    assert json.loads(record["body"]) == {"name": "x", "role": "viewer", "pasword": "******", "set": "******"}
+    site.browser.request("POST", "/api/v1/tokens", b'["hunter-2"]', {"Authorization": f"Bearer {token}"})
+    assert site.ask("GET", "audit", TOKEN).json["items"][0]["body"] == '"******"'
+
+
 #: What JSON can spell, or nearly, and no file of texts can hold.
 UNWRITABLE = [
     (b'{"a":"\\ud800"}', "surrogate"),
