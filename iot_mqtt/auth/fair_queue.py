@@ -87,6 +87,15 @@ class FairQueue(Generic[Key]):
         self._less(source, address)
         return key, source
 
+    def withdraw(self, key: Key, source: str, name: str) -> None:
+        """Nobody wants the turn of a key that waits."""
+        address = self._turns[source]
+        keys = address.names[name]
+        keys.remove(key)
+        if not keys:
+            del address.names[name]
+        self._less(source, address)
+
     def delay(self, now: float) -> float | None:
         """Seconds until something that waits has its turn; None if nothing waits."""
         return min((self._delay(address, now) for address in self._turns.values()), default=None)

@@ -97,19 +97,31 @@ class HashPool:
         return len(self._jobs)
 
     def verify(self, question: Question, source: str) -> Deferred[bool]:
-        """Fire with True if the password fits, or fail with ``Refused``; ``source`` is the address that asks."""
+        """Fire with True if the password fits, or fail with ``Refused``; ``source`` is the address that asks. Who
+        cancels it waits no more; what a thread is at goes on.
+        """
         if self._closed:
             raise Unavailable("shutting down", ReasonCode.SERVER_SHUTTING_DOWN)
         job = self._jobs.get(question)
         if job is None:
             job = self._jobs[question] = _Job()
         queued = source in job.waiters
-        waiting: Deferred[bool] = Deferred()
+        waiting: Deferred[bool] = Deferred(lambda cancelled: self._withdraw(question, source, cancelled))
         job.waiters.setdefault(source, []).append(waiting)
         if not job.begun and not queued:
             self._refuse(self._queue.put(question, source, question.name, self._clock.monotonic()))
             self._begin()
         return waiting
+
+    def _withdraw(self, question: Question, source: str, waiting: Deferred[bool]) -> None:
+        job = self._jobs[question]
+        job.waiters[source].remove(waiting)
+        if job.begun or job.waiters[source]:
+            return
+        del job.waiters[source]
+        self._queue.withdraw(question, source, question.name)
+        if not job.waiters:
+            del self._jobs[question]
 
     def may_guess(self, source: str) -> bool:
         """Whether an address may show a password now, where verifying it costs nothing."""

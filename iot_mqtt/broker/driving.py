@@ -18,34 +18,54 @@ T = TypeVar("T")
 RETRY_SECONDS = 1.0
 
 
+class Driven:
+    """A coroutine that waits for something."""
+
+    __slots__ = ("awaited",)
+
+    def __init__(self) -> None:
+        self.awaited: Deferred[Any] | None = None
+
+    def cancel(self) -> None:
+        """Nobody wants what it is about any more: it is raised ``CancelledError`` where it waits."""
+        if self.awaited is not None:
+            self.awaited.cancel()
+
+
 def drive(
     coroutine: Coroutine[Any, Any, T],
     done: Callable[[T], None],
     failed: Callable[[BaseException], None],
     value: object = None,
     error: BaseException | None = None,
-) -> None:
-    """Run until it returns (``done``), raises (``failed``) or awaits a Deferred, and then go on from there."""
+    driven: Driven | None = None,
+) -> Driven | None:
+    """Run until it returns (``done``), raises (``failed``) or awaits a Deferred, and then go on from there. None: it is
+    over already.
+    """
     try:
         awaited = coroutine.throw(error) if error is not None else coroutine.send(value)
     except StopIteration as stop:
         done(stop.value)
-        return
+        return None
     except Exception as raised:  # noqa: BLE001 - it is handed to whoever asked
         failed(raised)
-        return
+        return None
     if not isinstance(awaited, Deferred):
         coroutine.close()
         failed(TypeError(f"a port awaited {type(awaited).__name__}, not a Deferred"))
-        return
+        return None
+    waits = Driven() if driven is None else driven
+    waits.awaited = awaited
 
     def resume(result: object) -> None:
-        drive(coroutine, done, failed, value=result)
+        drive(coroutine, done, failed, value=result, driven=waits)
 
     def resume_failed(failure: Failure) -> None:
-        drive(coroutine, done, failed, error=failure.value)
+        drive(coroutine, done, failed, error=failure.value, driven=waits)
 
     awaited.addCallbacks(resume, resume_failed)
+    return waits
 
 
 def breath(call_soon: Callable[[Callable[[], None]], None]) -> Deferred[None]:

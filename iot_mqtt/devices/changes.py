@@ -68,7 +68,11 @@ class Changes:
     def swap_after(self, before: StoredCommand, after: StoredCommand) -> None:
         """Once what this turn has is committed, and if the command has not changed by then, on whichever node."""
         ticket = self._turn.reserve()
-        self.after(ticket, lambda: drive(self._store.swap_command(before, after), done, _not_swapped))
+
+        def swap() -> None:
+            drive(self._store.swap_command(before, after), done, _not_swapped)
+
+        self.after(ticket, swap)
 
     def forget_command(self, command: StoredCommand) -> None:
         """It has been kept long enough."""

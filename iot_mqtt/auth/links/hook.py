@@ -6,8 +6,9 @@
     200   {"result": "allow" | "deny" | "ignore", "user", "groups", "rules", "expires_in"}
 
 Everything but ``result`` may be absent. Whatever else comes, or nothing, lets nobody in (0x88: come back). So many
-questions are asked at once and no more; behind them addresses take turns, and the names of one address take turns. An
-answer is remembered for a few seconds, and a no counts for its address as a wrong password does.
+questions are asked at once and no more; behind them addresses take turns, and the names of one address take turns. Who
+hangs up waits no more, but his question goes on if it is on its way: the service works at it all the same. An answer is
+remembered for a few seconds, and a no counts for its address as a wrong password does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, ensureDeferred
 
 from iot_mqtt.auth.accounts import Accounts
 from iot_mqtt.auth.fair_queue import FairQueue
@@ -75,14 +76,19 @@ class Gate:
         self._number = 0
 
     async def enter(self, source: str, name: str) -> None:
-        """Return when it is this one's turn. Raises ``Refused`` where too many wait."""
+        """Return when it is this one's turn; whoever is cancelled has none. Raises ``Refused`` where too many wait."""
         if self._free > 0:
             self._free -= 1
             return
-        self._number += 1
-        waiting = self._waiting[self._number] = Deferred()
-        for number, _ in self._queue.put(self._number, source, name, self._clock.monotonic()):
-            self._waiting.pop(number).errback(Refused("too many clients wait to be asked for", ReasonCode.SERVER_BUSY))
+        number = self._number = self._number + 1
+
+        def withdraw(_: object) -> None:
+            del self._waiting[number]
+            self._queue.withdraw(number, source, name)
+
+        waiting = self._waiting[number] = Deferred(withdraw)
+        for gone, _ in self._queue.put(number, source, name, self._clock.monotonic()):
+            self._waiting.pop(gone).errback(Refused("too many clients wait to be asked for", ReasonCode.SERVER_BUSY))
         await waiting
 
     def leave(self) -> None:
@@ -135,6 +141,16 @@ class HookLink:
             await self._gate.enter(source, attempt.username or "")
         except Refused as error:
             return Denied(error.reason, error.detail)
+        answered: Deferred[Answer] = Deferred()
+        # Not awaited itself: who is cancelled waits no more, and the question goes on.
+        ensureDeferred(self._answer(question, digest, source)).chainDeferred(answered)
+        return self._verdict(await answered, attempt)
+
+    def known(self, attempt: ConnectAttempt) -> str:
+        return f"the service does not answer: {self._trouble}" if self._trouble else "the service is asked"
+
+    async def _answer(self, question: bytes, digest: bytes, source: str) -> Answer:
+        """What the service says, once the gate let the question in."""
         try:
             answer = await self._ask(question)
         finally:
@@ -142,10 +158,7 @@ class HookLink:
         self._remember(digest, answer)
         if answer.result == "deny":
             self._guesses.guessed_wrong(source)
-        return self._verdict(answer, attempt)
-
-    def known(self, attempt: ConnectAttempt) -> str:
-        return f"the service does not answer: {self._trouble}" if self._trouble else "the service is asked"
+        return answer
 
     async def _ask(self, question: bytes) -> Answer:
         settings = self._settings

@@ -56,7 +56,7 @@ class Access:
 
     def authenticate(self, connection: Connection) -> None:
         """Decide on a CONNECT without an authentication method."""
-        drive(self._decide(connection), done, partial(_failed, connection))
+        connection.deciding = drive(self._decide(connection), done, partial(_failed, connection))
 
     async def _decide(self, connection: Connection) -> None:
         verdict = await self._authenticator.authenticate(attempt_of(connection))
@@ -64,6 +64,7 @@ class Access:
             raise Refused(verdict.detail, verdict.reason)
         verdict = placed(verdict, connection)
         permissions = await self._authorizer.permissions(verdict)
+        connection.deciding = None
         if not connection.closed:
             self._admitted(connection, verdict, permissions, None)
 

@@ -22,6 +22,7 @@ from iot_mqtt.broker.connections.closing import REFERRING, farewell
 from iot_mqtt.broker.connections.fitting import fitting
 from iot_mqtt.broker.connections.flow import Flow
 from iot_mqtt.broker.connections.verdicts import Verdicts
+from iot_mqtt.broker.driving import Driven
 from iot_mqtt.broker.publishing.batches import flattened
 from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import Connect
@@ -111,6 +112,7 @@ class Connection(AnswerWriter):
     __slots__ = (
         "connect",
         "connecting",
+        "deciding",
         "principal",
         "permissions",
         "allowance",
@@ -139,6 +141,8 @@ class Connection(AnswerWriter):
         self.connect: Connect | None = None
         #: True while CONNECT is being answered; what comes meanwhile is stashed.
         self.connecting = False
+        #: Whoever is asked who the client is; None: nobody is, or nobody has to be waited for.
+        self.deciding: Driven | None = None
         self.principal: Principal | None = None
         self.permissions: Permissions | None = None
         #: What the client may use up; the usual before it is known who it is.
@@ -191,7 +195,7 @@ class Connection(AnswerWriter):
     def read(self, ctx: Context, batch: list[object]) -> None:
         self.heard = ctx.channel.settings.wheel.tick
         if self.stash is not None:
-            self.stash.extend(flattened(batch))
+            self.hold(batch)
         elif self.flow is None:
             self.serving.inbound.read(self, batch)
         else:
@@ -227,6 +231,8 @@ class Connection(AnswerWriter):
         self.closed = True
         self.writable = False
         self.ctx = None
+        if self.deciding is not None:
+            self.deciding.cancel()
 
     # Keep-alive.
 
@@ -266,13 +272,15 @@ class Connection(AnswerWriter):
     # While CONNECT is being answered, or there is no room for more.
 
     def hold(self, items: list[object]) -> None:
-        """Keep what has to wait, behind what waits already, and read no further."""
+        """Keep what has to wait, behind what waits already, and read no further. While CONNECT is being answered it is
+        read on until something has to wait: else nobody would notice that the client hangs up.
+        """
         items = flattened(items)
         if self.stash is None:
             self.stash = items
         else:
             self.stash.extend(items)
-        if self.ctx is not None:
+        if self.ctx is not None and (self.stash or not self.connecting):
             self.ctx.set_reading(False)
 
     def proceed(self) -> None:

@@ -72,6 +72,14 @@ ACCESS: Final = (
         "a service that answers over https without an end keeps its connection",
     ),
     Mutation(
+        "access.gone-wait",
+        "iot_mqtt/broker/connections/connection.py",
+        "if self.ctx is not None and (self.stash or not self.connecting):",
+        "if self.ctx is not None:",
+        ("tests/unit/broker/test_gone_logins.py",),
+        "clients that have hung up are asked for, in front of those who wait",
+    ),
+    Mutation(
         "access.any-list",
         "iot_mqtt/pipeline/revocation_lists.py",
         "if not any(_signed(authority, one) for authority in named):",

@@ -83,3 +83,14 @@ def test_addresses_are_forgotten_but_for_those_who_wait(monkeypatch: pytest.Monk
     for source in ("old", "a", "b", "c", "d"):
         queue.charge(source, 0.0)
     assert list(queue._addresses) == ["old", "c", "d"]
+
+
+def test_who_withdraws_has_no_turn() -> None:
+    """Neither does his address, if nothing else waits for it."""
+    queue: FairQueue[str] = FairQueue(100)
+    for key, source, name in [("a", "one", "x"), ("b", "one", "x"), ("c", "two", "x")]:
+        queue.put(key, source, name, 0.0)
+    queue.withdraw("a", "one", "x")
+    queue.withdraw("c", "two", "x")
+    assert queue.waiting == 1
+    assert drain(queue) == ["b"]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 import pytest_twisted
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from iot_mqtt.auth import argon
 from iot_mqtt.auth.fair_queue import Allowance
@@ -207,3 +207,18 @@ def test_threads_that_hash_give_way_to_the_reactor() -> None:
     pool.close()
     assert found == [min(19, before + NICER)]
     assert os.getpriority(os.PRIO_PROCESS, 0) == before
+
+
+def test_who_has_hung_up_is_not_worked_for(pool: HashPool, threads: Threads, book: Book) -> None:
+    """A place in the queue is free at once, unless somebody else has the same question; what was begun goes on."""
+    begun, gone, shared = ask(pool, "x", b"0"), ask(pool, "x", b"1"), ask(pool, "x", b"2")
+    also = ask(pool, "x", b"2")
+    for one in (begun, gone, shared):
+        one.addErrback(lambda failure: failure.trap(CancelledError) and None)
+        one.cancel()
+    assert pool.pending == 2
+    late = ask(pool, "x", b"x")
+    threads.turn()
+    assert (outcome(also), outcome(late)) == (False, True)
+    assert [password for _, password in book.asked] == [b"0", b"2", b"x"]
+    assert pool.pending == 0

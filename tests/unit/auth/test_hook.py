@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from iot_mqtt.auth.accounts import Account, Accounts
 from iot_mqtt.auth.fair_queue import Allowance
@@ -170,3 +170,32 @@ def test_who_guesses_has_to_wait() -> None:
     verdict = outcome(site.connect("ann", b"another"))
     assert verdict.reason is ReasonCode.SERVER_BUSY
     assert len(site.asked) == 2
+
+
+def test_who_has_hung_up_is_not_asked_for() -> None:
+    """He waits no more; a question that is on its way goes on, because the service works at it all the same."""
+    site = Site(cache_seconds=60)
+    gone = [site.connect(f"x{number}") for number in range(40)]
+    good = site.connect("ann")
+    for one in gone:
+        one.addErrback(lambda failure: failure.trap(CancelledError) and None)
+        one.cancel()
+    assert len(site.asked) == 2
+    site.answer(0, result="allow")
+    assert site.asked[2][0]["username"] == "ann", "the next one"
+    site.answer(2, result="allow")
+    assert isinstance(outcome(good), Principal)
+    assert isinstance(outcome(site.connect("x0")), Principal), "the answer that nobody waited for"
+    site.connect("bob"), site.connect("eve")
+    assert len(site.asked) == 4, "so many at once: one is on its way since the beginning"
+
+
+def test_a_question_that_nobody_waits_for_may_fail() -> None:
+    """And is over then."""
+    site = Site(at_once=1)
+    gone, good = site.connect("x"), site.connect("ann")
+    gone.addErrback(lambda failure: failure.trap(CancelledError) and None)
+    gone.cancel()
+    site.asked[0][1].errback(WebError("away"))
+    site.answer(1, result="allow")
+    assert isinstance(outcome(good), Principal)
