@@ -11,7 +11,6 @@ from typing import Any, Final, Protocol
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.errors import bad_request
-from iot_mqtt.admin.json_text import fields_of
 from iot_mqtt.admin.routes import Resource, combined
 from iot_mqtt.admin.schemas import Json, Schemas, items_of, object_of, schema_of
 from iot_mqtt.broker.facade import DroppedInfo, DroppedWanted
@@ -34,7 +33,7 @@ class Dropped(Protocol):
     @property
     def counters(self) -> Counters: ...
 
-    def dropped(self, wanted: DroppedWanted, limit: int) -> list[DroppedInfo]:
+    async def dropped(self, wanted: DroppedWanted, limit: int) -> list[DroppedInfo]:
         """The newest first."""
         ...
 
@@ -65,7 +64,7 @@ class DroppedResources(Resource):
         query=("kind", "reason", "topic", "client", "publisher", "limit"),
         role=Role.OPERATOR,
     )
-    def _dropped(self, call: Call) -> Json:
+    async def _dropped(self, call: Call) -> Json:
         if call.user is not None:
             raise NotHis(f"{call.user} may not look at what others did not get")
         wanted = DroppedWanted(*map(call.query.get, ("kind", "reason", "topic", "client", "publisher")))
@@ -74,7 +73,7 @@ class DroppedResources(Resource):
         node = self._node()
         return {
             "limit": call.limit,
-            "items": [fields_of(one) for one in node.dropped(wanted, call.limit)],
+            "items": await node.dropped(wanted, call.limit),
             "totals": {kind: dict(of(node.counters)) for kind, of in _TOTALS.items()},
         }
 

@@ -112,10 +112,10 @@ class Resources(Resource):
         return shapes.of_status(self._view.info(), self._view.counters, self._now())
 
     @listing("clients", "Connected clients.", "Client", *CLIENTS_BY, spread="merge")
-    def _clients(self, call: Call) -> Page:
+    async def _clients(self, call: Call) -> Page:
         wanted = ClientsWanted(*map(call.query.get, CLIENTS_BY))
         try:
-            found = self._view.clients(call.after, call.limit + 1, wanted)
+            found = await self._view.clients(call.after, call.limit + 1, wanted)
         except ValueError as error:
             raise bad_request(str(error)) from error
         return call.page(found, lambda one: one.client_id)
@@ -150,7 +150,7 @@ class Resources(Resource):
         "filter",
         spread="merge",
     )
-    def _sessions(self, call: Call) -> Page:
+    async def _sessions(self, call: Call) -> Page:
         query = call.query
         wanted = SessionsWanted(
             query.get("prefix"), query.get("user"), call.flag("connected"), query.get("state"), query.get("filter")
@@ -159,7 +159,7 @@ class Resources(Resource):
             raise bad_request(f"state must be one of {', '.join(STATES)}")
         if wanted.filter == "":
             raise bad_request("filter must be one that can be subscribed to")
-        found = self._view.sessions(call.after, call.limit + 1, wanted)
+        found = await self._view.sessions(call.after, call.limit + 1, wanted)
         return call.page(found, lambda one: one.client_id, shapes.of_session, self._view.counting())
 
     @get("sessions/{client_id}", "One session.", "Session", spread="find")
@@ -191,9 +191,9 @@ class Resources(Resource):
         spread="merge",
         by=("client_id", "filter"),
     )
-    def _subscriptions(self, call: Call) -> Page:
+    async def _subscriptions(self, call: Call) -> Page:
         client_id = call.query.get("client_id")
-        found = self._view.subscriptions(client_id, call.after_pair, call.limit + 1, topic_of(call))
+        found = await self._view.subscriptions(client_id, call.after_pair, call.limit + 1, topic_of(call))
         return call.page(found, lambda one: pair(one.client_id, one.subscription.filter), shapes.of_subscription)
 
     @listing("retained", "Retained messages that a filter matches, without their payloads.", "Message", "filter")

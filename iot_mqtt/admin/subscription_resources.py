@@ -22,13 +22,13 @@ class SubscriptionResources(Resource):
         self._part = part
 
     @listing("routes", "Filters that somebody has subscribed to, and by how many.", "Route", "topic", spread="merge")
-    def _routes(self, call: Call) -> Page:
-        found = self._part.routes(topic_of(call), call.after, call.limit + 1)
+    async def _routes(self, call: Call) -> Page:
+        found = await self._part.routes(topic_of(call), call.after, call.limit + 1)
         return call.page(found, lambda one: one.filter)
 
     @listing("shared-groups", "Shared groups, with their members.", "SharedGroup", spread="merge")
-    def _groups(self, call: Call) -> Page:
-        return call.page(self._part.groups(call.after, call.limit + 1), lambda one: one.filter)
+    async def _groups(self, call: Call) -> Page:
+        return call.page(await self._part.groups(call.after, call.limit + 1), lambda one: one.filter)
 
     @post(
         "sessions/{client_id}/subscriptions",

@@ -218,8 +218,8 @@ class LogReader(Protocol):
         """As far as they are known: of another's log, since it was read or refreshed last."""
         ...
 
-    async def streams(self, generation: int | None = None) -> list[StreamInfo]:
-        """Of one generation or of all; those of old generations are read for it."""
+    async def streams(self, generation: int | None = None, breath: Breath | None = None) -> list[StreamInfo]:
+        """Of one generation or of all; those of old generations are read for it. ``breath``: as in ``verify``."""
         ...
 
     def verify(self, breath: Breath | None = None) -> AsyncIterator[Damage]:

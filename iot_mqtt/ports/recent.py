@@ -98,10 +98,12 @@ class Recent:
         return found
 
     def latest(self) -> Iterator[tuple[str, Trouble]]:
-        """All there is, with client ids, the last first. Nothing may be noted meanwhile."""
+        """All there is, with client ids, the last first. What is noted meanwhile may come too late."""
         ahead: list[_Left] = []
-        for number, client_id in enumerate(reversed(self._clients)):
+        for number, client_id in enumerate(list(reversed(self._clients))):
             troubles = self.of(client_id)[::-1]
+            if not troubles:
+                continue
             # What is ahead cannot be older than a client that had its last trouble before.
             while ahead and -ahead[0][0] >= troubles[-1].last:
                 yield _next_of(ahead)

@@ -77,12 +77,15 @@ class AdminPort:
         clock: Clock,
         directory: Directory,
         access: Access,
+        counters: Counters,
     ) -> None:
         self._config = config
         self._reactor = reactor
         self._clock = clock
         self._directory = directory
         self._access = access
+        #: When calls are answered, and when what they have begun goes on.
+        self.turns = Waiting(reactor, clock, partial(_messages, counters))
         self._callers: AdminAccess | None = None
         self._port: Any = None
 
@@ -120,8 +123,7 @@ class AdminPort:
         """
         config = self._config
         status = pipeline_dir(config) / "status"
-        turns = Waiting(self._reactor, self._clock, partial(_messages, view.counters))
-        doorkeeper = Doorkeeper(config.admin, room, turns)
+        doorkeeper = Doorkeeper(config.admin, room, self.turns)
         limits = LimitsDesk(self._directory, self._access.limits, partial(usual_limits, config.mqtt))
         members = partial(_members, view)
         self._callers = callers = AdminAccess(
@@ -148,7 +150,7 @@ class AdminPort:
             jobs=SlowFiles(partial(read_status, status), self._reactor, STATUS_PATIENCE, str(status)).read,
             doorkeeper=doorkeeper,
             gate=callers.gate,
-            everywhere=Everywhere(config.node.id, members, asking, turns),
+            everywhere=Everywhere(config.node.id, members, asking, self.turns),
             dashboard=Dashboard(sockets=sockets),
         )
         return self._listen(site, certificates)

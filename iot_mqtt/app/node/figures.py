@@ -16,6 +16,7 @@ from iot_mqtt.metrics.history.history import History, HistoryInfo
 from iot_mqtt.metrics.history.series import Facts
 from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.identity import LossIdentity, NodeAccounts
+from iot_mqtt.ports.log import Breath
 from iot_mqtt.ports.slow import SlowInfo
 from iot_mqtt.ports.store import CommitOrder
 
@@ -39,16 +40,15 @@ class NodeFigures:
         # The greatest lateness of the loop since the last sample.
         self._lag = 0.0
 
-    async def begin(self, broker: Composition, view: View, grid: Grid, number: int) -> None:
-        """Go on where the life before has ended; before anything is loaded."""
+    async def begin(self, broker: Composition, view: View, grid: Grid, number: int, breathe: Breath) -> None:
+        """Go on where the life before has ended; before anything is loaded. ``breathe``: when long lists go on."""
         ledger = LossLedger(GridMarks(grid, number), broker.counters, broker.clock, broker.turn.reserve)
         await ledger.load()
         # A mark that says what was taken over goes with the records that say it no more, and with no batch before them.
         broker.lifecycle.loading.when_whole(partial(broker.store.enlist, CommitOrder.LEDGER, ledger))
         self._ledger, self._view, self._grid, self._number = ledger, view, grid, number
-        self._slow = SlowView(
-            broker.sessions, broker.readers.outflow, broker.readers.logs, broker.clock, broker.turn.call_soon
-        )
+        readers = broker.readers
+        self._slow = SlowView(broker.sessions, readers.outflow, readers.logs, broker.clock, breathe)
         self._history = History(self._path, broker.clock, self._facts)
 
     def _facts(self) -> Facts:

@@ -85,7 +85,7 @@ class Knowledge:
         """Of a client, or of who comes from an address."""
         view = self._view
         info = view.info()
-        subscriptions = view.subscriptions(asked, None, _SUBSCRIPTIONS)
+        subscriptions = await view.subscriptions(asked, None, _SUBSCRIPTIONS)
         session = view.session(asked)
         looks = LookUps(self._clock)
         commands = looks.begin("its commands", self._commands(asked), ())

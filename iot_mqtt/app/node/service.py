@@ -139,7 +139,7 @@ class Service:
         self._listeners = Listeners(
             config, reactor, self.clock, self._wheel, self._bans.bans_host, lambda: self._admin.address
         )
-        self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access)
+        self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, self.counters)
         self._desk: RuleDesk | None = None
         self._reached = Reached.NOTHING
         #: Why this life was over before it had begun.
@@ -298,11 +298,12 @@ class Service:
         if self._cluster is not None:
             formats["grid_format"] = self._cluster.grid_format
         named = {"node_id": config.node.id, "version": __version__}
-        self.view = make_view(self.broker, **named, started_at=self.clock.wall(), formats=formats)
+        breathe = self._admin.turns.next
+        self.view = make_view(self.broker, **named, started_at=self.clock.wall(), formats=formats, breathe=breathe)
 
     async def _attach(self, number: int) -> Uplink | None:
         """What takes part in commits beside the broker itself: the figures that are kept, and the uplink."""
-        await self._watching.count(self.broker, self.view, self._grid, number)
+        await self._watching.count(self.broker, self.view, self._grid, number, self._admin.turns.next)
         cross = self._reactor.callFromThread
         uplinked = make_uplink(self._config, self.broker, self._grid, number, cross, self._files.reader())
         if uplinked is None:

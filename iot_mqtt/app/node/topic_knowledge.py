@@ -54,8 +54,8 @@ class TopicKnowledge:
             uplink=view.uplink(),
             cluster=view.cluster.info(),
         )
-        every = view.subscribing.routes(topic, None, _FILTERS)
-        found = view.subscriptions(None, None, _SUBSCRIBERS, topic)
+        every = await view.subscribing.routes(topic, None, _FILTERS)
+        found = await view.subscriptions(None, None, _SUBSCRIBERS, topic)
         kept = view.retained(topic, None, 1)
         return TopicFacts(
             place,
@@ -67,7 +67,7 @@ class TopicKnowledge:
             retained=Retained(len(kept[0].payload), kept[0].qos, kept[0].publisher) if kept else None,
             recorded=self._recorded(topic.encode()),
             rules=tuple(self._rules(topic)),
-            near=None if every else self._near(view, topic),
+            near=None if every else await self._near(view, topic),
         )
 
     def _subscriber(self, view: View, client_id: str, subscription: Subscription, topic: str) -> Subscriber:
@@ -100,8 +100,9 @@ class TopicKnowledge:
                 if not (rule.qos or rule.when or rule.gateway or rule.device or rule.codec):
                     return
 
-    def _near(self, view: View, topic: str) -> Near | None:
-        return nearest((one.filter for one in view.subscribing.routes(None, None, _FILTERS)), topic)
+    async def _near(self, view: View, topic: str) -> Near | None:
+        filters = await view.subscribing.routes(None, None, _FILTERS)
+        return nearest((one.filter for one in filters), topic)
 
 
 def _about(topic: str) -> Callable[[str, str], bool]:

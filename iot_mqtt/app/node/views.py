@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Protocol
 
 from iot_mqtt.broker.cluster.rebalancing import Asking, Rebalancing
 from iot_mqtt.broker.cluster.references import LeastLoaded
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.handlers import Requests
+from iot_mqtt.broker.driving import breath
 from iot_mqtt.broker.views.backlog import Backlogs
 from iot_mqtt.broker.views.clients_view import ClientsView
 from iot_mqtt.broker.views.cluster_view import ClusterView, Together
@@ -19,6 +21,7 @@ from iot_mqtt.broker.views.messages_view import MessagesView
 from iot_mqtt.broker.views.sessions_view import SessionsView
 from iot_mqtt.broker.views.subscriptions_view import SubscriptionsView
 from iot_mqtt.broker.views.view import View
+from iot_mqtt.ports.log import Breath
 from iot_mqtt.ports.registry import Member, Registry
 from iot_mqtt.ports.status import UplinkInfo
 
@@ -37,9 +40,18 @@ class Neighbours(Together, Protocol):
 
 
 def make_view(
-    broker: Composition, *, node_id: str, version: str, started_at: float, formats: Mapping[str, int] | None = None
+    broker: Composition,
+    *,
+    node_id: str,
+    version: str,
+    started_at: float,
+    formats: Mapping[str, int] | None = None,
+    breathe: Breath | None = None,
 ) -> View:
-    """The facade for the admin side; ``formats``: of what the node keeps, as ``BrokerInfo`` has them."""
+    """The facade for the admin side; ``formats``: of what the node keeps, as ``BrokerInfo`` has them. ``breathe``: when
+    its long lists go on; without it in the next turn.
+    """
+    breathe = breathe or partial(breath, broker.turn.call_soon)
     turn, sessions, log, budget = broker.turn, broker.sessions, broker.log, broker.publishing.budget
 
     def uplink() -> UplinkInfo | None:
@@ -52,7 +64,8 @@ def make_view(
     path, retention = broker.publishing.path, broker.publishing.retention
     attempts, lifecycle, connections = broker.monitoring.attempts, broker.lifecycle, broker.clients.connections
     cluster = make_cluster_view(broker, node_id=node_id, version=version)
-    backlogs = Backlogs(groups, log, turn.call_soon)
+    backlogs = Backlogs(groups, log, breathe)
+    verification = Verification(log, broker.clock, turn.call_soon)
     levels = broker.settings.max_topic_levels
     requests = Requests(broker.settings, broker.clock, broker.counters, log)
     return View(
@@ -62,8 +75,8 @@ def make_view(
         formats=formats or {},
         counters=broker.counters,
         figures=Figures(connections, sessions, groups, broker.routing.routes, retention, budget, broker.counters),
-        clients=ClientsView(sessions, attempts, budget, turn),
-        sessions=SessionsView(sessions, backlogs, outflow, attempts, lifecycle.ending.end, turn),
+        clients=ClientsView(sessions, attempts, budget, turn, breathe),
+        sessions=SessionsView(sessions, backlogs, outflow, attempts, lifecycle.ending.end, turn, breathe),
         messages=MessagesView(path, retention, broker.counters, turn, broker.clock, levels),
         subscribing=SubscriptionsView(
             sessions,
@@ -73,10 +86,11 @@ def make_view(
             broker.settings,
             broker.clock,
             turn,
+            breathe,
         ),
-        log=LogView(log, broker.store, budget, upkeep, Verification(log, broker.clock, turn.call_soon), broker.clock),
+        log=LogView(log, broker.store, budget, upkeep, verification, broker.clock, breathe),
         cluster=cluster,
-        dropped=DroppedView(broker.counters.recent, attempts),
+        dropped=DroppedView(broker.counters.recent, attempts, breathe),
         prospects=broker.prospects,
         refuses=lambda: broker.clients.door.refusing is not None,
         uplink=uplink,

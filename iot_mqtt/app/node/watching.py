@@ -40,6 +40,7 @@ from iot_mqtt.metrics.traces import TracesCollector
 from iot_mqtt.metrics.webhooks import WebhooksCollector
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import Grid
+from iot_mqtt.ports.log import Breath
 from iot_mqtt.values import Message
 
 
@@ -94,9 +95,9 @@ class Watching:
             self._spans = TraceExport(settings, self._config.node.id, self._web, self._clock)
             self._repeat(1.0, broker.trace(settings, self._spans).sweep)
 
-    async def count(self, broker: Composition, view: View, grid: Grid, number: int) -> None:
+    async def count(self, broker: Composition, view: View, grid: Grid, number: int, breathe: Breath) -> None:
         """Go on with the figures where the life before has ended; before anything is loaded."""
-        await self._figures.begin(broker, view, grid, number)
+        await self._figures.begin(broker, view, grid, number, breathe)
         self._repeat(FIGURES_SECONDS, self._figures.look)
         self._repeat(SAMPLE_SECONDS, self._figures.sample)
 

@@ -68,7 +68,7 @@ class NotPermitted(Refused):
 class SubscriptionPart(Protocol):
     """Who gets what, and subscriptions that are made and given up for clients."""
 
-    def routes(self, topic: str | None = None, after: str | None = None, limit: int = 100) -> list[RouteInfo]:
+    async def routes(self, topic: str | None = None, after: str | None = None, limit: int = 100) -> list[RouteInfo]:
         """By filter; ``topic``: only filters that match it."""
         ...
 
@@ -76,7 +76,7 @@ class SubscriptionPart(Protocol):
         """The shared groups of a session, with who else is in them."""
         ...
 
-    def groups(self, after: str | None = None, limit: int = 100) -> list[GroupInfo]:
+    async def groups(self, after: str | None = None, limit: int = 100) -> list[GroupInfo]:
         """By filter."""
         ...
 

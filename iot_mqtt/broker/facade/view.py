@@ -55,7 +55,7 @@ class BrokerView(Protocol):
     @property
     def subscribing(self) -> SubscriptionPart: ...
 
-    def clients(
+    async def clients(
         self, after: str | None = None, limit: int = 100, wanted: ClientsWanted | None = None
     ) -> Sequence[ClientInfo]:
         """``ValueError`` for an address that is none."""
@@ -67,7 +67,7 @@ class BrokerView(Protocol):
         """What is remembered of a client that was refused, or whose session has ended; the newest first."""
         ...
 
-    def sessions(
+    async def sessions(
         self, after: str | None = None, limit: int = 100, wanted: SessionsWanted | None = None
     ) -> Sequence[SessionInfo]: ...
 
@@ -85,7 +85,7 @@ class BrokerView(Protocol):
         """What waits for a session; reads the log for it, as far as is reasonable."""
         ...
 
-    def subscriptions(
+    async def subscriptions(
         self,
         client_id: str | None = None,
         after: tuple[str, str] | None = None,

@@ -148,8 +148,9 @@ class Attempts:
         return [AttemptInfo(*fields) for fields in islice(found, most)]
 
     def refusals(self) -> Iterator[AttemptInfo]:
-        """Connections that were not let in, the newest first. Nothing may be noted meanwhile."""
-        return (AttemptInfo(*fields) for fields, _, _ in reversed(self._entries.values()) if fields[1] in _REFUSALS)
+        """Connections that were not let in, the newest first; not those that are noted meanwhile."""
+        entries = list(self._entries.values())
+        return (AttemptInfo(*fields) for fields, _, _ in reversed(entries) if fields[1] in _REFUSALS)
 
     def _note(
         self,

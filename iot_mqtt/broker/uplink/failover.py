@@ -76,8 +76,8 @@ class EndedLog:
     def generations(self) -> list[GenerationInfo]:
         return self._log.generations()
 
-    async def streams(self, generation: int | None = None) -> list[StreamInfo]:
-        return await self._log.streams(generation)
+    async def streams(self, generation: int | None = None, breath: Breath | None = None) -> list[StreamInfo]:
+        return await self._log.streams(generation, breath)
 
     def verify(self, breath: Breath | None = None) -> AsyncIterator[Damage]:
         return self._log.verify(breath)

@@ -6,9 +6,8 @@ How many messages wait is counted as they come. Their bytes are not: who asks fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from iot_mqtt.broker.driving import breath
 from iot_mqtt.broker.facade import BacklogInfo, ClaimInfo
 from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.log_cursor import READ_BYTES, LogCursor
@@ -18,7 +17,7 @@ from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.views.tally import Tally
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.ports.log import Log, LogRun
+from iot_mqtt.ports.log import Breath, Log, LogRun
 
 #: Bytes of the log that are looked at for one answer, and how often a message is compared with a filter.
 LOOK_BYTES = 64 * 1024 * 1024
@@ -61,8 +60,8 @@ async def waiting_elsewhere(session: Session, look: Look) -> int | None:
 class Look:
     """Adds up what readers will take, in the order of the log, until it has seen enough."""
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], None], comparisons: int, size: int) -> None:
-        self._call_soon = call_soon
+    def __init__(self, breathe: Breath, comparisons: int, size: int) -> None:
+        self._breathe = breathe
         self._comparisons = comparisons
         self._read = size
         self.messages = self.bytes = 0
@@ -84,7 +83,7 @@ class Look:
                 self._read -= len(run.run.wire)
                 self._add(cursor, run)
             position, at_end = reading.position, reading.at_end
-            await breath(self._call_soon)
+            await self._breathe()
 
     def _add(self, cursor: LogCursor, run: LogRun) -> None:
         if isinstance(cursor, SessionCursor):
@@ -103,10 +102,10 @@ class Look:
 class Backlogs:
     """Of the sessions of one node, each by itself."""
 
-    def __init__(self, groups: SharedGroups, log: Log, call_soon: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, groups: SharedGroups, log: Log, breathe: Breath) -> None:
         self._groups = groups
         self._log = log
-        self._call_soon = call_soon
+        self._breathe = breathe
 
     def position(self, session: Session) -> int | None:
         """How far a session has read this node's log."""
@@ -115,12 +114,12 @@ class Backlogs:
 
     def look(self) -> Look:
         """For a list of sessions."""
-        return Look(self._call_soon, LIST_COMPARISONS, LIST_BYTES)
+        return Look(self._breathe, LIST_COMPARISONS, LIST_BYTES)
 
     async def of(self, session: Session) -> BacklogInfo:
         """What waits for a session, the log read for it as far as is reasonable."""
         counted = session.backlog
-        look = Look(self._call_soon, LOOK_COMPARISONS, LOOK_BYTES)
+        look = Look(self._breathe, LOOK_COMPARISONS, LOOK_BYTES)
         elsewhere = await waiting_elsewhere(session, look)
         if counted is not None and elsewhere is not None:
             counted = max(counted, here_of(session) + elsewhere)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.facade import AttemptInfo, ClientInfo, ClientsWanted
@@ -15,6 +15,7 @@ from iot_mqtt.broker.turn import Turn
 from iot_mqtt.broker.views.paging import Made, by_client, page
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.addresses import host_of, parsed
+from iot_mqtt.ports.log import Breath
 
 PROTOCOLS = {3: "3.1", 4: "3.1.1", 5: "5.0"}
 
@@ -22,22 +23,20 @@ PROTOCOLS = {3: "3.1", 4: "3.1.1", 5: "5.0"}
 class ClientsView:
     """Of one node."""
 
-    def __init__(self, sessions: Sessions, attempts: Attempts, budget: Budget, turn: Turn) -> None:
+    def __init__(self, sessions: Sessions, attempts: Attempts, budget: Budget, turn: Turn, breathe: Breath) -> None:
         self._sessions = sessions
         self._attempts = attempts
         self._budget = budget
         self._turn = turn
+        self._breathe = breathe
 
-    def clients(
+    async def clients(
         self, after: str | None = None, limit: int = 100, wanted: ClientsWanted | None = None
     ) -> Sequence[ClientInfo]:
         """Connected clients in order of their ids."""
-        connected: Iterator[Session] = (
-            session for session in self._sessions if isinstance(session.connection, Connection)
-        )
-        if wanted is not None and wanted != ClientsWanted():
-            connected = filter(_fitting(wanted), connected)
-        found = [(session.connection, session) for session in page(connected, by_client, after, limit)]
+        fits = _is_connected if wanted is None or wanted == ClientsWanted() else _fitting(wanted)
+        shown = await page(list(self._sessions), by_client, after, limit, self._breathe, fits)
+        found = [(session.connection, session) for session in shown if isinstance(session.connection, Connection)]
         return Made(found, lambda one: self._client(*one))
 
     def client(self, client_id: str) -> ClientInfo | None:
@@ -88,13 +87,19 @@ class ClientsView:
         )
 
 
+def _is_connected(session: Session) -> bool:
+    return isinstance(session.connection, Connection)
+
+
 def _fitting(wanted: ClientsWanted) -> Callable[[Session], bool]:
     network = None if wanted.address is None else ipaddress.ip_network(wanted.address, strict=False)
     part = None if wanted.contains is None else wanted.contains.casefold()
 
     def fits(session: Session) -> bool:
         connection = session.connection
-        channel = connection.ctx.channel if isinstance(connection, Connection) and connection.ctx is not None else None
+        if not isinstance(connection, Connection):
+            return False
+        channel = None if connection.ctx is None else connection.ctx.channel
         return (
             (wanted.prefix is None or session.client_id.startswith(wanted.prefix))
             and (part is None or part in session.client_id.casefold())

@@ -10,11 +10,15 @@ from itertools import islice
 
 from iot_mqtt.broker.facade import AttemptInfo, DroppedInfo, DroppedWanted
 from iot_mqtt.broker.sessions.attempts import Attempts
+from iot_mqtt.broker.views.paging import pieces
 from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.log import Breath
 from iot_mqtt.ports.recent import Recent, Trouble
 
 #: Entries that one question looks at.
 MOST = 20_000
+#: And between two turns of others; each is put in its place among the others.
+PIECE = 40
 _DROPS = frozenset(Drop)
 _DENIED = "denied_"
 
@@ -22,16 +26,22 @@ _DENIED = "denied_"
 class DroppedView:
     """Of one node."""
 
-    def __init__(self, recent: Recent, attempts: Attempts) -> None:
+    def __init__(self, recent: Recent, attempts: Attempts, breathe: Breath) -> None:
         self._recent = recent
+        self._breathe = breathe
         self._attempts = attempts
 
-    def dropped(self, wanted: DroppedWanted, limit: int) -> list[DroppedInfo]:
+    async def dropped(self, wanted: DroppedWanted, limit: int) -> list[DroppedInfo]:
         """The last ones, the newest first."""
         troubles = (_of_trouble(client_id, one) for client_id, one in self._recent.latest())
         refused = map(_of_attempt, self._attempts.refusals())
         every: Iterator[DroppedInfo] = merge(troubles, refused, key=lambda one: -one.last)
-        return list(islice((one for one in islice(every, MOST) if _fits(one, wanted)), limit))
+        found: list[DroppedInfo] = []
+        async for piece in pieces(islice(every, MOST), self._breathe, PIECE):
+            found += (one for one in piece if _fits(one, wanted))
+            if len(found) >= limit:
+                break
+        return found[:limit]
 
 
 def _of_trouble(client_id: str, one: Trouble) -> DroppedInfo:

@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from iot_mqtt.broker.log_part import LoggedInfo, LoggedWanted
 from iot_mqtt.broker.readers.replay import time_of
 from iot_mqtt.errors import ReasonCode, Refused
-from iot_mqtt.ports.log import Log, LogRun
+from iot_mqtt.ports.log import Breath, Log, LogRun
 from iot_mqtt.topics import parse_replay, parse_shared, validate_filter
 
-#: Bytes of one reading of the log, and of a payload that are shown.
-READ_BYTES = 1024 * 1024
+#: Messages and bytes of one reading of the log, and bytes of a payload that are shown.
+READ_MESSAGES = 100
+READ_BYTES = 128 * 1024
 SHOWN = 1024
 
 
-async def logged(log: Log, wanted: LoggedWanted, now: float) -> list[LoggedInfo]:
+async def logged(log: Log, wanted: LoggedWanted, now: float, breathe: Breath) -> list[LoggedInfo]:
     """What is committed of those that are wanted. Raises ``Refused``."""
     _check(wanted.filter)
     since = _time(wanted.since, now)
@@ -34,7 +35,8 @@ async def logged(log: Log, wanted: LoggedWanted, now: float) -> list[LoggedInfo]
         later = behind.came_at
     found: list[LoggedInfo] = []
     while position < end:
-        reading = await log.read((wanted.filter,), position, wanted.limit - len(found), READ_BYTES, all_up=True)
+        most = min(READ_MESSAGES, wanted.limit - len(found))
+        reading = await log.read((wanted.filter,), position, most, READ_BYTES, all_up=True)
         for one in _messages(reading.runs, position, end):
             if one.came_at >= until:
                 return found
@@ -48,6 +50,7 @@ async def logged(log: Log, wanted: LoggedWanted, now: float) -> list[LoggedInfo]
         if reading.at_end or reading.position <= position:
             break
         position = reading.position
+        await breathe()
     return found
 
 

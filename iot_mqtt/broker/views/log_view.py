@@ -17,9 +17,10 @@ from iot_mqtt.broker.log_part import (
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.views.log_messages import logged
+from iot_mqtt.broker.views.paging import pieces
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.fields import made_of
-from iot_mqtt.ports.log import Damage, Log
+from iot_mqtt.ports.log import Breath, Damage, Log
 from iot_mqtt.ports.status import LogInfo
 from iot_mqtt.ports.store import Store
 
@@ -31,7 +32,14 @@ class LogView:
     """``facade.LogPart`` over a running broker."""
 
     def __init__(
-        self, log: Log, store: Store, budget: Budget, upkeep: Upkeep, verification: Verification, clock: Clock
+        self,
+        log: Log,
+        store: Store,
+        budget: Budget,
+        upkeep: Upkeep,
+        verification: Verification,
+        clock: Clock,
+        breathe: Breath,
     ) -> None:
         self._log = log
         self._store = store
@@ -39,6 +47,7 @@ class LogView:
         self._upkeep = upkeep
         self._verification = verification
         self._clock = clock
+        self._breathe = breathe
 
     def info(self) -> LogInfo:
         """Figures of the log, and of the room for it."""
@@ -90,11 +99,12 @@ class LogView:
         for number in sorted(one.id for one in log.generations()):
             if (generation is not None and number != generation) or (after is not None and number < after[0]):
                 continue
-            for one in await log.streams(number):
-                if after is None or (number, one.id) > after:
-                    yield StreamInfo(
-                        number, one.id, one.shard, one.structure, *one.bucket, one.pages, one.messages, one.bytes
-                    )
+            async for piece in pieces(await log.streams(number, self._breathe), self._breathe):
+                for one in piece:
+                    if after is None or (number, one.id) > after:
+                        yield StreamInfo(
+                            number, one.id, one.shard, one.structure, *one.bucket, one.pages, one.messages, one.bytes
+                        )
 
     def verify(self) -> VerificationInfo:
         """Begin to check every page."""
@@ -111,7 +121,7 @@ class LogView:
 
     async def messages(self, wanted: LoggedWanted) -> list[LoggedInfo]:
         """A page of what it holds."""
-        return await logged(self._log, wanted, self._clock.wall())
+        return await logged(self._log, wanted, self._clock.wall(), self._breathe)
 
 
 class Verification:

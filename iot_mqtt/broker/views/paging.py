@@ -1,18 +1,21 @@
-"""A list of what there is, page by page."""
+"""A list of what there is, page by page. Only so much of it is looked at before others have a turn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from heapq import nsmallest
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from itertools import islice
 from operator import attrgetter
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 from iot_mqtt.broker.session import Session
+from iot_mqtt.ports.log import Breath
 from iot_mqtt.topics import parse_replay, parse_shared
 
 T = TypeVar("T")
-K = TypeVar("K", str, tuple[str, str])
+K = TypeVar("K", str, tuple[str, str], tuple[int, str])
 
+#: Things that are looked at in one piece: some microseconds each.
+PIECE: Final = 100
 
 #: A key to list sessions by.
 by_client: Callable[[Session], str] = attrgetter("client_id")
@@ -41,10 +44,38 @@ class Made(Sequence[T]):
         return list(map(make, found[at])) if isinstance(at, slice) else make(found[at])
 
 
-def page(items: Iterable[T], key: Callable[[T], K], after: K | None, limit: int) -> list[T]:
-    """The next ``limit`` in key order, without sorting the rest."""
-    wanted = items if after is None else (item for item in items if key(item) > after)
-    return nsmallest(limit, wanted, key=key)
+async def pieces(items: Iterable[T], breathe: Breath, size: int = PIECE) -> AsyncIterator[list[T]]:
+    """All items, some in each turn. What changes meanwhile must not be what is iterated over."""
+    left = iter(items)
+    while piece := list(islice(left, size)):
+        yield piece
+        if len(piece) < size:
+            return
+        await breathe()
+
+
+async def page(
+    items: Iterable[T],
+    key: Callable[[T], K],
+    after: K | None,
+    limit: int,
+    breathe: Breath,
+    fits: Callable[[T], bool] | None = None,
+) -> list[T]:
+    """The next ``limit`` of those that fit, in key order, without sorting the rest."""
+    found: list[T] = []
+    #: Nobody behind it is shown.
+    last: K | None = None
+    async for piece in pieces(items, breathe):
+        if after is not None or last is not None:
+            piece = [one for one in piece if (after is None or key(one) > after) and (last is None or key(one) < last)]
+        found += piece if fits is None else filter(fits, piece)
+        if len(found) >= 2 * limit:
+            found.sort(key=key)
+            del found[limit:]
+            last = key(found[-1])
+    found.sort(key=key)
+    return found[:limit]
 
 
 def plain_of(filter: str) -> str:

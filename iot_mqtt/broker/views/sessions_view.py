@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -17,6 +17,7 @@ from iot_mqtt.broker.views.paging import Made, by_client, page, plain_of
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.access import user_of
 from iot_mqtt.ports.endings import SESSION_PURGED
+from iot_mqtt.ports.log import Breath
 from iot_mqtt.topics import matches
 
 
@@ -31,6 +32,7 @@ class SessionsView:
         attempts: Attempts,
         end: Callable[[Session, ReasonCode], None],
         turn: Turn,
+        breathe: Breath,
     ) -> None:
         self._sessions = sessions
         self._backlogs = backlogs
@@ -38,17 +40,16 @@ class SessionsView:
         self._attempts = attempts
         self._end = end
         self._turn = turn
+        self._breathe = breathe
 
-    def sessions(
+    async def sessions(
         self, after: str | None = None, limit: int = 100, wanted: SessionsWanted | None = None
     ) -> Sequence[SessionInfo]:
         """Sessions in order of their client ids."""
-        found = iter(self._sessions)
-        if wanted is not None and wanted != SessionsWanted():
-            found = (one for one in found if self._fits(one, wanted))
-        return Made(page(found, by_client, after, limit), self._session)
+        fits = None if wanted is None or wanted == SessionsWanted() else partial(self._fits, wanted)
+        return Made(await page(list(self._sessions), by_client, after, limit, self._breathe, fits), self._session)
 
-    def _fits(self, session: Session, wanted: SessionsWanted) -> bool:
+    def _fits(self, wanted: SessionsWanted, session: Session) -> bool:
         owner = None if session.owner is None else user_of(session.owner)
         return (
             (wanted.prefix is None or session.client_id.startswith(wanted.prefix))
@@ -87,7 +88,7 @@ class SessionsView:
         session = self._sessions.get(client_id)
         return None if session is None else await self._backlogs.of(session)
 
-    def subscriptions(
+    async def subscriptions(
         self,
         client_id: str | None = None,
         after: tuple[str, str] | None = None,
@@ -100,14 +101,8 @@ class SessionsView:
         else:
             one = self._sessions.get(client_id)
             sessions = [] if one is None else [one]
-        every = (
-            SubscriptionInfo(session.client_id, subscription)
-            for session in sessions
-            if after is None or session.client_id >= after[0]
-            for subscription in session.subscriptions.values()
-            if topic is None or matches(plain_of(subscription.filter), topic)
-        )
-        return page(every, lambda info: (info.client_id, info.subscription.filter), after, limit)
+        fits = None if topic is None else partial(_matches, topic)
+        return await page(_subscriptions(sessions), _place, after, limit, self._breathe, fits)
 
     async def purge(self, client_id: str) -> bool:
         """End a session and forget what was kept for it."""
@@ -144,3 +139,17 @@ class SessionsView:
             has_will=session.will is not None,
             state=self._outflow.state(session),
         )
+
+
+def _subscriptions(sessions: Sequence[Session]) -> Iterator[SubscriptionInfo]:
+    for session in sessions:
+        for subscription in list(session.subscriptions.values()):
+            yield SubscriptionInfo(session.client_id, subscription)
+
+
+def _place(one: SubscriptionInfo) -> tuple[str, str]:
+    return one.client_id, one.subscription.filter
+
+
+def _matches(topic: str, one: SubscriptionInfo) -> bool:
+    return matches(plain_of(one.subscription.filter), topic)

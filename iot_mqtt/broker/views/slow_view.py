@@ -1,29 +1,27 @@
 """Who does not keep up: those for whom most waits, with the cause.
 
-Every session is looked at, some in each turn; the log is asked for the oldest message of those that are shown only.
+Every session is looked at, some in each turn; the log is asked for the oldest message of those that are shown only, and
+between two of them others have their turn.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable
 from typing import Protocol
 
 from iot_mqtt.broker.connections.connection import Connection
-from iot_mqtt.broker.driving import breath
 from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.readers.logs import Logs
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.views.backlog import lag_of
+from iot_mqtt.broker.views.paging import page
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.access import user_of
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.log import Breath
 from iot_mqtt.ports.slow import CAUSES, SlowInfo
 from iot_mqtt.session import Flight
 
-#: Sessions that are looked at before others get their turn.
-STEP = 2000
 #: Bytes of the log that are read for the age of one message.
 READ_BYTES = 64 * 1024
 
@@ -46,26 +44,27 @@ class SlowView:
         states: States,
         logs: Logs,
         clock: Clock,
-        call_soon: Callable[[Callable[[], None]], None],
+        breathe: Breath,
     ) -> None:
         self._sessions = sessions
         self._states = states
         self._logs = logs
         self._clock = clock
-        self._call_soon = call_soon
+        self._breathe = breathe
 
     async def slow(self, after: Place | None, limit: int, connected: bool | None = None) -> list[SlowInfo]:
         """The first ones behind a place."""
-        found: list[tuple[Place, Session]] = []
-        everybody = list(self._sessions)
-        for begin in range(0, len(everybody), STEP):
-            some = (_placed(one) for one in everybody[begin : begin + STEP] if _is_slow(one, connected))
-            found = heapq.nsmallest(
-                limit, [*found, *(one for one in some if after is None or one[0] > after)], key=lambda one: one[0]
-            )
-            if begin + STEP < len(everybody):
-                await breath(self._call_soon)
-        return [await self._info(session) for _, session in found if not session.ended]
+        # A session has one place, however much comes for it meanwhile.
+        everybody = map(_placed, list(self._sessions))
+        shown = await page(
+            everybody, lambda one: one[0], after, limit, self._breathe, lambda one: _is_slow(one[1], connected)
+        )
+        found: list[SlowInfo] = []
+        for _, session in shown:
+            if not session.ended:
+                found.append(await self._info(session))
+                await self._breathe()
+        return found
 
     async def _info(self, session: Session) -> SlowInfo:
         oldest, state = await self._oldest(session), self._states.state(session)

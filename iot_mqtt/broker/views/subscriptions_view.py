@@ -18,13 +18,14 @@ from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.sessions.subscriptions import Subscriptions
 from iot_mqtt.broker.settings import MqttSettings
-from iot_mqtt.broker.shared_groups import GroupKeeper
+from iot_mqtt.broker.shared_groups import GroupCursor, GroupKeeper
 from iot_mqtt.broker.turn import Turn
-from iot_mqtt.broker.views.paging import page, plain_of
+from iot_mqtt.broker.views.paging import by_client, page, pieces, plain_of
 from iot_mqtt.codec import Request, Subscribe
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.ports.access import Action
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.log import Breath
 from iot_mqtt.topics import SharedGroup, matches, parse_shared
 from iot_mqtt.values import Subscription
 
@@ -46,6 +47,7 @@ class SubscriptionsView:
         settings: MqttSettings,
         clock: Clock,
         turn: Turn,
+        breathe: Breath,
     ) -> None:
         self._sessions = sessions
         self._subscriptions = subscriptions
@@ -54,39 +56,50 @@ class SubscriptionsView:
         self._settings = settings
         self._clock = clock
         self._turn = turn
+        self._breathe = breathe
 
-    def routes(self, topic: str | None = None, after: str | None = None, limit: int = 100) -> list[RouteInfo]:
+    async def routes(self, topic: str | None = None, after: str | None = None, limit: int = 100) -> list[RouteInfo]:
         """Different filters in their order, with how many sessions have them."""
         found: Counter[str] = Counter()
         connected: Counter[str] = Counter()
-        for session, filter in self._filters():
-            if (after is None or filter > after) and (topic is None or matches(plain_of(filter), topic)):
-                found[filter] += 1
-                connected[filter] += session.connection is not None
-        return [RouteInfo(one, found[one], connected[one]) for one in page(found, str, after, limit)]
+        async for piece in pieces(self._filters(), self._breathe):
+            for session, filter in piece:
+                if (after is None or filter > after) and (topic is None or matches(plain_of(filter), topic)):
+                    found[filter] += 1
+                    connected[filter] += session.connection is not None
+        shown = await page(found, str, after, limit, self._breathe)
+        return [RouteInfo(one, found[one], connected[one]) for one in shown]
 
-    def groups(self, after: str | None = None, limit: int = 100) -> list[GroupInfo]:
+    async def groups(self, after: str | None = None, limit: int = 100) -> list[GroupInfo]:
         """Shared groups in the order of their filters, with their members here."""
         members: dict[str, list[Session]] = {}
-        for session, filter in self._filters():
-            if (after is None or filter > after) and parse_shared(filter) is not None:
-                members.setdefault(filter, []).append(session)
-        return [self._group(one, members[one]) for one in page(members, str, after, limit)]
+        async for piece in pieces(self._filters(), self._breathe):
+            for session, filter in piece:
+                if (after is None or filter > after) and parse_shared(filter) is not None:
+                    members.setdefault(filter, []).append(session)
+        found = []
+        for one in await page(members, str, after, limit, self._breathe):
+            found.append(await self._group(one, members[one]))
+            await self._breathe()
+        return found
 
     def _filters(self) -> Iterator[tuple[Session, str]]:
-        return ((session, filter) for session in self._sessions for filter in session.subscriptions)
+        return ((session, filter) for session in list(self._sessions) for filter in list(session.subscriptions))
 
-    def _group(self, filter: str, members: list[Session]) -> GroupInfo:
+    async def _group(self, filter: str, members: list[Session]) -> GroupInfo:
         name, topics = parse_shared(filter) or ("", filter)
-        cursors = {id(one): one for member in members for one in self._subscriptions.groups.of_member(member)}
+        cursors: dict[int, GroupCursor] = {}
+        async for piece in pieces(members, self._breathe):
+            cursors |= {id(one): one for member in piece for one in self._subscriptions.groups.of_member(member)}
         waiting = [one.owed for one in cursors.values() if one.filter == filter and not one.live]
+        named = await page(members, by_client, None, NAMED, self._breathe)
         return GroupInfo(
             filter=filter,
             group=name,
             topics=topics,
             members=len(members),
             connected=sum(one.connection is not None for one in members),
-            client_ids=sorted(one.client_id for one in members)[:NAMED],
+            client_ids=[one.client_id for one in named],
             waiting=sum(waiting),
         )
 

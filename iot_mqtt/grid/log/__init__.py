@@ -129,8 +129,8 @@ class GridLog:
     def generations(self) -> list[GenerationInfo]:
         return [generation.info() for generation in self._catalogue.generations.values()]
 
-    async def streams(self, generation: int | None = None) -> list[StreamInfo]:
-        return await self._catalogue.infos(generation)
+    async def streams(self, generation: int | None = None, breath: Breath | None = None) -> list[StreamInfo]:
+        return await self._catalogue.infos(generation, breath)
 
     def verify(self, breath: Breath | None = None) -> AsyncIterator[Damage]:
         return self._checker.verify(breath)

@@ -12,10 +12,12 @@ from iot_mqtt.grid.log.generation import Generation, Stream, read_stream
 from iot_mqtt.grid.log.keys import streams_prefix
 from iot_mqtt.grid.log.records import DROPPING, OPEN
 from iot_mqtt.ports.grid import CacheName, Grid, scan
-from iot_mqtt.ports.log import Reference, StreamInfo
+from iot_mqtt.ports.log import Breath, Reference, StreamInfo
 
 #: Streams of old generations that are kept once they were read; a bound, not a tuning knob.
 MAX_LOADED = 100_000
+#: Streams that are told about before others have a turn.
+STREAMS_AT_ONCE = 250
 
 
 class Catalogue:
@@ -57,13 +59,17 @@ class Catalogue:
                 del self._old[generation]
                 generation.unload()
 
-    async def infos(self, generation: int | None) -> list[StreamInfo]:
-        """Of the streams of a generation, or of all."""
+    async def infos(self, generation: int | None, breath: Breath | None = None) -> list[StreamInfo]:
+        """Of the streams of a generation, or of all; ``breath`` is awaited now and then."""
         found: list[StreamInfo] = []
         for owner in list(self.generations.values()):
             if generation in (None, owner.id):
                 await self.ensure(owner)
-                found += [stream.info() for stream in owner.in_order]
+                streams = list(owner.in_order)
+                for begin in range(0, len(streams), STREAMS_AT_ONCE):
+                    if begin and breath is not None:
+                        await breath()
+                    found += [stream.info() for stream in streams[begin : begin + STREAMS_AT_ONCE]]
         return found
 
     async def find(self, reference: Reference) -> Stream | None:

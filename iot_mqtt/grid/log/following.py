@@ -124,15 +124,15 @@ class FollowedLog:
     def generations(self) -> list[GenerationInfo]:
         return sorted(generation.info() for generation in self._catalogue.generations.values())
 
-    async def streams(self, generation: int | None = None) -> list[StreamInfo]:
+    async def streams(self, generation: int | None = None, breath: Breath | None = None) -> list[StreamInfo]:
         await self.advance()
         if any(one.unseen >= 0 for one in self._catalogue.generations.values()):
             # Some counters lack what was not seen; the records have it.
             look = FollowedLog(self._grid, self._settings, self.writer, self._cache)
             await look.open()
             look.announce(self._extent.end)
-            return await look.streams(generation)
-        return await self._catalogue.infos(generation)
+            return await look.streams(generation, breath)
+        return await self._catalogue.infos(generation, breath)
 
     async def verify(self, breath: Breath | None = None) -> AsyncIterator[Damage]:
         await self.advance()

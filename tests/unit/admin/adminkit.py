@@ -360,7 +360,7 @@ class FakeSubscriptions:
     def __init__(self, view: FakeView) -> None:
         self._view = view
 
-    def routes(self, topic: str | None = None, after: str | None = None, limit: int = 100) -> list[RouteInfo]:
+    async def routes(self, topic: str | None = None, after: str | None = None, limit: int = 100) -> list[RouteInfo]:
         filters = sorted({one.subscription.filter for one in self._view.filters})
         wanted = (one for one in filters if topic is None or matches(one, topic))
         return [RouteInfo(one, 1, 1) for one in wanted if after is None or one > after][:limit]
@@ -368,7 +368,7 @@ class FakeSubscriptions:
     def shares(self, client_id: str) -> list[GroupShare]:
         return []
 
-    def groups(self, after: str | None = None, limit: int = 100) -> list[GroupInfo]:
+    async def groups(self, after: str | None = None, limit: int = 100) -> list[GroupInfo]:
         filters = sorted({one.subscription.filter for one in self._view.filters})
         return [
             GroupInfo(one, one.split("/")[1], one.split("/", 2)[2], 1, 0, ["c"], 0)
@@ -456,7 +456,7 @@ class FakeView:
             alarms=self.alarms,
         )
 
-    def clients(
+    async def clients(
         self, after: str | None = None, limit: int = 100, wanted: ClientsWanted | None = None
     ) -> list[ClientInfo]:
         self.wanted = wanted
@@ -472,7 +472,7 @@ class FakeView:
     def attempts(self, client_id: str) -> list[AttemptInfo]:
         return self.remembered.get(client_id, [])
 
-    def sessions(
+    async def sessions(
         self, after: str | None = None, limit: int = 100, wanted: SessionsWanted | None = None
     ) -> list[SessionInfo]:
         self.wanted = wanted
@@ -498,7 +498,7 @@ class FakeView:
         ]
         return BacklogInfo(client_id, messages, 4500, self.complete, claims)
 
-    def subscriptions(
+    async def subscriptions(
         self,
         client_id: str | None = None,
         after: tuple[str, str] | None = None,
@@ -568,7 +568,7 @@ class FakeKnowledge:
             asked=asked,
             client=view.client(asked),
             session=view.session(asked),
-            subscriptions=tuple(one.subscription for one in view.subscriptions(asked)),
+            subscriptions=tuple(one.subscription for one in await view.subscriptions(asked)),
             attempts=tuple(view.attempts(asked)),
             troubles=tuple(view.counters.recent.of(asked)),
             broker=view.info(),

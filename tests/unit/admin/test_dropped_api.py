@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iot_mqtt.admin.dropped_resources import DroppedResources, all_dropped
+from iot_mqtt.admin.turns import AtOnce
 from iot_mqtt.broker.sessions.attempts import Attempts
 from iot_mqtt.broker.views.dropped_view import DroppedView
 from iot_mqtt.ports.counters import Counters, Drop
@@ -18,7 +19,7 @@ class Node:
         self.now = 100.0
         self.counters = Counters(lambda: self.now)
         self.attempts = Attempts(lambda: self.now)
-        self.dropped = DroppedView(self.counters.recent, self.attempts).dropped
+        self.dropped = DroppedView(self.counters.recent, self.attempts, AtOnce().next).dropped
 
     def drop(self, at: float, client: str, reason: Drop, topic: str, publisher: str) -> None:
         self.now = at

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.errors import ApiError
 from iot_mqtt.admin.figures_resources import FiguresResources
 from iot_mqtt.admin.openapi import describe
+from iot_mqtt.admin.turns import AtOnce
 from iot_mqtt.app.node.figures import NodeFigures
-from iot_mqtt.broker.driving import drive
-from iot_mqtt.broker.views import slow_view
+from iot_mqtt.broker.driving import breath, drive
+from iot_mqtt.broker.views import paging
 from iot_mqtt.codec import PacketType
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.marks import GridMarks
@@ -41,7 +43,7 @@ def node() -> Node:
 @pytest.fixture
 def figures(node: Node, tmp_path: Path) -> NodeFigures:
     figures = NodeFigures(tmp_path / "history.bin", clustered=False)
-    run(figures.begin(node.broker, node.view, node.grid, 0))
+    run(figures.begin(node.broker, node.view, node.grid, 0, AtOnce().next))
     node.view.ready = True
     return figures
 
@@ -82,7 +84,7 @@ def test_what_a_node_adds_to_the_clusters_identity(node: Node, figures: NodeFigu
     run(node.grid.commit(batch))
     clustered = NodeFigures(tmp_path / "history2.bin", clustered=True)
     other = Node()
-    run(clustered.begin(other.broker, other.view, node.grid, 1))
+    run(clustered.begin(other.broker, other.view, node.grid, 1, AtOnce().next))
     (kept,) = run(ask(clustered, "identity/cluster")).kept
     assert (kept.number, kept.waiting, kept.account.matched) == (3, 4, 5)
 
@@ -132,7 +134,7 @@ def test_a_clock_that_stands_still(tmp_path: Path, node: Node) -> None:
     """Two samples at one moment are one."""
     assert isinstance(node.clock, ManualClock)
     figures = NodeFigures(tmp_path / "history.bin", clustered=False)
-    run(figures.begin(node.broker, node.view, node.grid, 0))
+    run(figures.begin(node.broker, node.view, node.grid, 0, AtOnce().next))
     node.view.ready = True
     figures.sample()
     figures.sample()
@@ -211,10 +213,12 @@ def test_the_list_has_pages_and_a_filter(node: Node, figures: NodeFigures) -> No
 
 
 def test_many_sessions_are_looked_at_in_several_turns(
-    node: Node, figures: NodeFigures, monkeypatch: pytest.MonkeyPatch
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others get their turn meanwhile, and the answer is the same."""
-    monkeypatch.setattr(slow_view, "STEP", 2)
+    figures = NodeFigures(tmp_path / "history.bin", clustered=False)
+    run(figures.begin(node.broker, node.view, node.grid, 0, partial(breath, node.broker.turn.call_soon)))
+    monkeypatch.setattr(paging, "PIECE", 2)
     for number in range(7):
         client = node.connect(f"c{number}", clean=False, expiry=60)
         client.subscribe("t", qos=1)

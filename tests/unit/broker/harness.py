@@ -63,6 +63,7 @@ from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.ports.limits import Limits
+from iot_mqtt.ports.log import Breath
 from iot_mqtt.values import ProtocolVersion
 from tests.doubles.channel import EmbeddedChannel
 from tests.unit.auth.allow_all import AllowAll
@@ -115,6 +116,7 @@ class Node:
         grid: CrashingGrid | None = None,
         number: int = 0,
         follows: tuple[int, ...] = (),
+        breathe: Breath | None = None,
         at_home: Callable[[str], bool] | None = None,
     ) -> None:
         self.settings = settings or MqttSettings()
@@ -124,6 +126,8 @@ class Node:
         self.follows = follows
         #: Whose sessions are loaded; None: everybody's.
         self.at_home = at_home
+        #: When long lists go on; None: in the next turn.
+        self.breathe = breathe
         self.clock = ManualClock()
         self.outbox = outbox
         self.durable = durable
@@ -171,7 +175,9 @@ class Node:
             call_soon=self._soon.append,
             new_id=self._new_id,
         )
-        self.view = make_view(self.broker, node_id="n1", version="0", started_at=self.clock.wall())
+        self.view = make_view(
+            self.broker, node_id="n1", version="0", started_at=self.clock.wall(), breathe=self.breathe
+        )
         settings, broker = self.settings, self.broker
         self.layout = Layout(
             [

@@ -51,10 +51,10 @@ def test_clients_are_listed_by_the_user_that_was_verified(node: Node) -> None:
     """Whatever they call themselves, or whether they do; that is shown beside it where it is another name."""
     for client, name in (("press", None), ("liar", "ann"), ("guest", "ann")):
         node.connect(client, username=name)
-    shown = {one.client_id: (one.username, one.claimed_user) for one in node.view.clients()}
+    shown = {one.client_id: (one.username, one.claimed_user) for one in run(node.view.clients())}
     assert shown == {"press": ("bob", None), "liar": ("eve", "ann"), "guest": (None, "ann")}
     found = {
-        user: [one.client_id for one in node.view.clients(wanted=ClientsWanted(user=user))]
+        user: [one.client_id for one in run(node.view.clients(wanted=ClientsWanted(user=user)))]
         for user in ("bob", "eve", "ann", "")
     }
     assert found == {"bob": ["press"], "eve": ["liar"], "ann": [], "": ["guest"]}
@@ -92,7 +92,7 @@ def test_who_is_refused_before_that_is_nobody_who_claims_to_be_somebody(
     node.connect("thief", username="ann")
     assert [(one["user"], one["claimed_user"]) for one in _events(node, CLIENT_REFUSED)] == [(None, "ann")]
     assert [(one.username, one.claimed_user) for one in node.view.attempts("thief")] == [(None, "ann")]
-    (dropped,) = node.view.dropped(DroppedWanted(kind="connect"), 10)
+    (dropped,) = run(node.view.dropped(DroppedWanted(kind="connect"), 10))
     assert (dropped.user, dropped.claimed_user) == (None, "ann")
     (line,) = [record for record in caplog.records if "refused" in record.getMessage()]
     assert (vars(line)["user"], vars(line)["claimed_user"]) == (None, "ann")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from iot_mqtt.admin.turns import AtOnce
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.facade import ClientInfo, ClientsWanted, Published, SessionInfo, SessionsWanted
 from iot_mqtt.codec import ConnectWill, PacketType, Properties
@@ -18,7 +19,7 @@ from iot_mqtt.values import Message, Subscription
 from tests.unit.broker.harness import OF_SESSIONS, V31, V311, Node, run
 
 NAMES = [f"c{number:02}" for number in range(25)]
-Listing = Callable[[str | None, int], Sequence[Any]]
+Listing = Callable[[str | None, int], Coroutine[Any, Any, Sequence[Any]]]
 
 
 def crowd() -> Node:
@@ -46,7 +47,7 @@ def test_clients_and_sessions_are_paged_by_name(limit: int) -> None:
     listings: list[tuple[Listing, list[str]]] = [(node.view.sessions, NAMES), (node.view.clients, NAMES[0::2])]
     for listing, expected in listings:
         names: list[str] = []
-        while page := listing(names[-1] if names else None, limit):
+        while page := run(listing(names[-1] if names else None, limit)):
             assert len(page) <= limit
             names += [one.client_id for one in page]
         assert names == expected
@@ -57,14 +58,14 @@ def test_subscriptions_are_paged_by_client_and_filter(limit: int) -> None:
     """Of all, and of one client; also when the client of the page before is gone."""
     node = crowd()
     found: list[tuple[str, str]] = []
-    while page := node.view.subscriptions(None, found[-1] if found else None, limit):
+    while page := run(node.view.subscriptions(None, found[-1] if found else None, limit)):
         found += [(one.client_id, one.subscription.filter) for one in page]
         if len(found) == 2:
             node.connect(NAMES[0]).disconnect()
     assert found == [(name, filter) for name in NAMES for filter in ("a", "b")]
-    of_one = node.view.subscriptions(NAMES[3])
+    of_one = run(node.view.subscriptions(NAMES[3]))
     assert [(one.client_id, one.subscription.filter) for one in of_one] == [(NAMES[3], "a"), (NAMES[3], "b")]
-    assert node.view.subscriptions("nobody") == []
+    assert run(node.view.subscriptions("nobody")) == []
 
 
 def test_retained_messages_are_paged_by_topic() -> None:
@@ -99,9 +100,9 @@ def test_a_client_as_it_is() -> None:
     client.lose()
     assert node.view.client("c") is None
     assert node.view.client("nobody") is None
-    assert [one.protocol for one in node.view.clients()] == ["5.0"]
+    assert [one.protocol for one in run(node.view.clients())] == ["5.0"]
     node.connect("old", V31)
-    assert [one.protocol for one in node.view.clients()] == ["3.1", "5.0"]
+    assert [one.protocol for one in run(node.view.clients())] == ["3.1", "5.0"]
 
 
 def test_a_session_as_it_is() -> None:
@@ -259,8 +260,8 @@ class Believing:
         return Principal(attempt.client_id, attempt.username)
 
 
-def listed(found: Sequence[Any]) -> list[str]:
-    return [one.client_id for one in found]
+def listed(found: Coroutine[Any, Any, Sequence[Any]]) -> list[str]:
+    return [one.client_id for one in run(found)]
 
 
 def test_clients_can_be_narrowed() -> None:
@@ -274,12 +275,12 @@ def test_clients_can_be_narrowed() -> None:
     assert listed(clients(wanted=ClientsWanted(contains="-2"))) == ["plc-2"]
     assert listed(clients(wanted=ClientsWanted(user="ann"))) == ["hmi", "plc-1"]
     assert listed(clients(wanted=ClientsWanted(prefix="plc", user="ann"))) == ["plc-1"]
-    assert len(clients(wanted=ClientsWanted(listener="embedded"))) == 3
+    assert len(listed(clients(wanted=ClientsWanted(listener="embedded")))) == 3
     assert listed(clients(wanted=ClientsWanted(listener="tls"))) == []
-    assert len(clients(wanted=ClientsWanted(address="192.0.2.0/24"))) == 3
+    assert len(listed(clients(wanted=ClientsWanted(address="192.0.2.0/24")))) == 3
     assert listed(clients(wanted=ClientsWanted(address="192.0.2.2"))) == []
     with pytest.raises(ValueError, match="nowhere"):
-        clients(wanted=ClientsWanted(address="nowhere"))
+        run(clients(wanted=ClientsWanted(address="nowhere")))
 
 
 def test_sessions_can_be_narrowed() -> None:
@@ -297,15 +298,15 @@ def test_sessions_can_be_narrowed() -> None:
 
 def test_filters_are_listed_with_how_many_have_them() -> None:
     """All, or those that match a topic; a shared one by what topics are held against."""
-    node = Node()
+    node = Node(breathe=AtOnce().next)
     node.connect("a").subscribe("x/+", "y")
     node.connect("b", clean=False, expiry=600).subscribe("x/+", "$share/g/x/#")
-    found = node.view.subscribing.routes()
+    found = run(node.view.subscribing.routes())
     assert [(one.filter, one.sessions) for one in found] == [("$share/g/x/#", 1), ("x/+", 2), ("y", 1)]
-    assert [one.filter for one in node.view.subscribing.routes(topic="x/1")] == ["$share/g/x/#", "x/+"]
-    assert [one.filter for one in node.view.subscribing.routes(after="x/+")] == ["y"]
-    assert [one.client_id for one in node.view.subscriptions(topic="x/1")] == ["a", "b", "b"]
-    (group,) = node.view.subscribing.groups()
+    assert [one.filter for one in run(node.view.subscribing.routes(topic="x/1"))] == ["$share/g/x/#", "x/+"]
+    assert [one.filter for one in run(node.view.subscribing.routes(after="x/+"))] == ["y"]
+    assert [one.client_id for one in run(node.view.subscriptions(topic="x/1"))] == ["a", "b", "b"]
+    (group,) = run(node.view.subscribing.groups())
     assert (group.group, group.topics, group.members, group.client_ids) == ("g", "x/#", 1, ["b"])
 
 
@@ -327,7 +328,7 @@ def test_a_subscription_is_made_for_a_client() -> None:
     assert outcome(node, subscribing.unsubscribe("here", "t/+")) is False
     assert outcome(node, subscribing.unsubscribe("nobody", "t/+")) is None
     assert outcome(node, subscribing.subscribe("nobody", Subscription("t/+"))) is None
-    assert node.view.subscriptions("here") == []
+    assert run(node.view.subscriptions("here")) == []
 
 
 @pytest.mark.parametrize("wanted", [Subscription("$replay/0/a"), Subscription("$share/g/a", no_local=True)])
@@ -336,7 +337,7 @@ def test_a_subscription_that_cannot_be_made_is_refused(wanted: Subscription) -> 
     node = Node()
     node.connect("c")
     assert isinstance(outcome(node, node.view.subscribing.subscribe("c", wanted)), MqttError)
-    assert node.view.subscriptions("c") == []
+    assert run(node.view.subscriptions("c")) == []
 
 
 def test_many_are_published_and_removed_at_once() -> None:

@@ -21,7 +21,7 @@ class Remembering:
         self.counters.dropped[Drop.QUEUE_FULL] += 3
         self.wanted: list[DroppedWanted] = []
 
-    def dropped(self, wanted: DroppedWanted, limit: int) -> list[DroppedInfo]:
+    async def dropped(self, wanted: DroppedWanted, limit: int) -> list[DroppedInfo]:
         self.wanted.append(wanted)
         return [DroppedInfo("dropped", "queue_full", "press-7", "gateway", "hall/9", 3, 1.0, 2.0, "", None, "")]
 
