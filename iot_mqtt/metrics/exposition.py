@@ -55,7 +55,12 @@ _PLAIN = (
 
 #: Attribute of ``Counters``, name, label, help.
 _LABELLED = (
-    ("connects_refused", "connects_refused", "reason", "CONNECT packets refused."),
+    (
+        "connects_refused",
+        "connects_refused",
+        "reason",
+        "Clients that were not let in.",
+    ),
     ("disconnects", "disconnects", "reason", "Connections that ended, by why."),
     ("packets_received", "packets_received", "type", "Packets received."),
     ("packets_sent", "packets_sent", "type", "Packets sent."),

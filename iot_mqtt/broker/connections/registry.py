@@ -173,8 +173,8 @@ class Connections:
         if reason is None:
             self._detach(connection, "connection_lost")
             return
-        if connection.connect is None:
-            self._attempts.unnamed(connection, reason.name.lower(), reason.detail)
+        if connection.connect is None and self._attempts.unnamed(connection, reason.name.lower(), reason.detail):
+            self._counters.connects_refused[reason.name.upper()] += 1
         self._detach(connection, reason.name.lower(), reason.detail)
 
     def _detach(self, connection: Connection, reason: str, detail: str = "") -> None:

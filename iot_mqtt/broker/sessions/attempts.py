@@ -133,10 +133,12 @@ class Attempts:
         if end != CLIENT_DISCONNECTED:
             self._note(connection, "left", client_id, user, end, end_text(end, detail))
 
-    def unnamed(self, connection: Attempt, reason: str, detail: str) -> None:
-        """A connection ended before it was known who its client is."""
-        if reason not in _SILENT:
-            self._note(connection, "unnamed", "", None, reason, detail or end_text(reason))
+    def unnamed(self, connection: Attempt, reason: str, detail: str) -> bool:
+        """A connection ended before it was known who its client is. False: nothing is learned from that."""
+        if reason in _SILENT:
+            return False
+        self._note(connection, "unnamed", "", None, reason, detail or end_text(reason))
+        return True
 
     def from_address(self, host: str) -> list[AttemptInfo]:
         """Of connections from an address that ended before they said who they are; the newest first."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from iot_mqtt.broker.facade import DroppedWanted
 from iot_mqtt.broker.sessions.attempts import Attempts, MemoryBounds
 from iot_mqtt.ports.addresses import source_of
-from tests.unit.broker.harness import Node
+from tests.unit.broker.harness import V311, Node, run
 
 BOUNDS = MemoryBounds(entries=80, parts=8, each=3)
 
@@ -51,6 +54,18 @@ def test_a_network_of_ipv6_is_one_address() -> None:
     assert source_of("[2001:db8::1]:7") == source_of("[2001:db8::2]:7") != source_of("[2001:db8:0:1::1]:7")
     assert source_of("10.0.0.1:5") == "10.0.0.1"
     assert source_of("") == ""
+
+
+def test_all_that_were_not_let_in_are_counted() -> None:
+    """Also who broke the rules before it said who it is; not who went away without a word."""
+    node = Node()
+    node.open().feed(b"\xff\xff")
+    node.open().feed(b"GET / HTTP/1.1\r\n\r\n")
+    node.open().lose()
+    node.connect("", clean=False, version=V311)
+    refused = run(node.view.dropped(DroppedWanted(kind="connect"), 10))
+    assert len(refused) == 3
+    assert Counter(one.code.upper() for one in refused) == node.counters.connects_refused
 
 
 def test_ends_are_noted_with_who_and_from_where() -> None:
