@@ -10,15 +10,26 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import socket
 from collections.abc import Sequence
 from http import HTTPStatus
 from urllib.parse import SplitResult, urlsplit
 
 from iot_mqtt.admin.callers import Caller
-from iot_mqtt.admin.errors import ApiError
+from iot_mqtt.admin.errors import ApiError, bad_request
 
 _SAFE = ("GET", "HEAD")
+
+
+#: ``uri-host [":" port]`` (RFC 3986, 3.2.2): no user's name before it, and nothing behind it.
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|([A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*)(:[0-9]*)?")
+
+
+def check_host(lines: Sequence[str], version: bytes) -> None:
+    """Raise 400 for what says not once, or not as a Host, which host it is for (RFC 9112, 3.2)."""
+    if len(lines) > 1 or (version == b"HTTP/1.1" and not lines) or not all(map(_HOST.fullmatch, lines)):
+        raise bad_request("a request has one Host header, with a name or an address, and perhaps a port")
 
 
 class Hosts:

@@ -25,7 +25,7 @@ from iot_mqtt.admin.auditing import Auditor, Change
 from iot_mqtt.admin.call import Body, Call, path_segments, read_body, read_query
 from iot_mqtt.admin.callers import Caller, Callers, Role, RootToken, canonical
 from iot_mqtt.admin.connections import AdminChannel, Doorkeeper
-from iot_mqtt.admin.cross_site import Hosts, check_csrf, check_origin, misdirected
+from iot_mqtt.admin.cross_site import Hosts, check_csrf, check_host, check_origin, misdirected
 from iot_mqtt.admin.dashboard import Dashboard
 from iot_mqtt.admin.errors import ApiError
 from iot_mqtt.admin.everywhere import Everywhere
@@ -196,6 +196,8 @@ class _Root(Resource):
         return NOT_DONE_YET
 
     def _answer(self, request: WebRequest) -> object | Awaitable[object]:
+        hosts = request.requestHeaders.getRawHeaders(b"host", ())
+        check_host([one.decode("latin-1") for one in hosts], request.clientproto)
         segments = path_segments(request.path)
         method = request.method.decode("latin-1")
         caller = self._caller_of(request)

@@ -353,7 +353,9 @@ def test_a_body_beyond_the_limit_is_413_and_not_kept(view: FakeView) -> None:
 def test_a_chunked_body_beyond_the_limit_is_413(view: FakeView) -> None:
     """Nor does leaving out the length help."""
     connection = make_browser(view, max_body=100).open()
-    head = b"POST /api/v1/publish HTTP/1.1\r\nAuthorization: Bearer t0ken\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = (
+        b"POST /api/v1/publish HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t0ken\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
     connection.receive(head + (b"32\r\n" + b"x" * 50 + b"\r\n") * 4 + b"0\r\n\r\n")
     answer = parse(connection.written)
     assert answer is not None

@@ -42,7 +42,7 @@ def status(connection: Connection) -> str:
         ("http://localhost", "503 Service Unavailable"),
         ("http://localhost?x=/y", "503 Service Unavailable"),
         ("http://evil.example/health", "421 Misdirected Request"),
-        ("http://localhost@evil.example/health", "421 Misdirected Request"),
+        ("http://localhost@evil.example/health", "400 Bad Request"),
         ("http:///health", "421 Misdirected Request"),
     ],
 )
