@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes
+from urllib.parse import parse_qsl, quote, unquote
 
 from iot_mqtt.admin.callers import Caller
 from iot_mqtt.admin.errors import bad_request
+from iot_mqtt.admin.paths import name_in
 from iot_mqtt.devices import fields
 
 MAX_LIMIT = 1000
@@ -171,9 +172,9 @@ class Fields(fields.Fields):
 
 
 def path_segments(path: bytes) -> list[str]:
-    """The parts between slashes, percent-decoded one by one, so that an encoded slash stays inside its part."""
+    """The names between slashes."""
     try:
-        return [unquote_to_bytes(part).decode() for part in path.lstrip(b"/").split(b"/")]
+        return list(map(name_in, path.lstrip(b"/").split(b"/")))
     except UnicodeDecodeError as error:
         raise bad_request("the path is not UTF-8") from error
 

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test, vi } from "vitest";
+import { path } from "../src/core/api";
 import { figuresOf, quantile, ratesOf } from "../src/core/rates";
 import { linesOf } from "../src/core/series";
 import type { Finding, Status, Why } from "../src/core/types";
@@ -8,6 +9,22 @@ import { placeOf, standing } from "../src/core/way";
 import { Chunks } from "../src/ui/chunks";
 
 const SRC = join(import.meta.dirname, "../src");
+
+describe("addresses", () => {
+  test("have every name in them as one part, dots included", () => {
+    expect(path("clients", "a/b ü", "why")).toBe("clients/a%2Fb%20%C3%BC/why");
+    for (const [name, part] of [
+      [".", "~."],
+      ["..", "~.."],
+      ["~..", "~~.."],
+      ["...", "..."],
+      ["~a", "~a"],
+    ] as const) {
+      expect(path("clients", name, "why")).toBe(`clients/${part}/why`);
+      expect(new URL(`http://node/${path("clients", name, "why")}`).pathname).toBe(`/clients/${part}/why`);
+    }
+  });
+});
 
 describe("words", () => {
   const languages = ["en", "de", "zh"];

@@ -9,7 +9,7 @@ from http.client import HTTPException
 from itertools import islice
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 from urllib.request import (
     BaseHandler,
     HTTPRedirectHandler,
@@ -19,6 +19,7 @@ from urllib.request import (
     build_opener,
 )
 
+from iot_mqtt.admin.paths import path_of
 from iot_mqtt.app.ctl.errors import CtlError
 
 Json = Any
@@ -97,7 +98,7 @@ class Node:
     def _api(self, path: tuple[str, ...], query: Mapping[str, str] | None = None) -> str:
         asked = {**self._about, **(query or {})}
         with _text():
-            text = "/api/v1/" + "/".join(quote(part, safe="") for part in path)
+            text = "/api/v1/" + path_of(path)
             return f"{text}?{urlencode(asked)}" if asked else text
 
     def events(self, *path: str, query: Mapping[str, str]) -> Iterator[tuple[str, Json]]:

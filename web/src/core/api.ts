@@ -39,9 +39,12 @@ export function authorize(token: string, guard?: Guard): void {
   if (guard) onProblem = guard;
 }
 
-/** A path below `/api/v1`: `path("clients", id, "why")`. Each part is encoded: ids are of others. */
+/**
+ * A path below `/api/v1`: `path("clients", id, "why")`. Each part is encoded: ids are of others. Browsers take `.` and
+ * `..` out of an address, however they are encoded: the API reads `~.` and `~..` as these.
+ */
 export function path(...parts: string[]): string {
-  return parts.map(encodeURIComponent).join("/");
+  return parts.map((part) => (/^~*\.\.?$/.test(part) ? `~${part}` : encodeURIComponent(part))).join("/");
 }
 
 export function url(path: string, query: Query = {}): string {
