@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from iot_mqtt.admin.audit import Wanted
 from iot_mqtt.admin.audit_everywhere import AllVerified, AuditEverywhere, AuditPage, Missing
 from iot_mqtt.admin.call import PAGE, Call, Page
-from iot_mqtt.admin.callers import AS, MadeToken, Role, TokenInfo, Tokens, role_of
+from iot_mqtt.admin.callers import AS, Kind, MadeToken, Role, TokenInfo, Tokens, role_of
 from iot_mqtt.admin.desks import checked
 from iot_mqtt.admin.errors import bad_request, not_found
 from iot_mqtt.admin.routes import Resource, Table, delete, get, listing, post
@@ -57,7 +59,8 @@ class TokenResources(Resource):
             "name": {**_TEXT, "minLength": 1, "maxLength": 64},
             "role": {**_TEXT, "enum": [one.word for one in Role]},
             "scope": {
-                **items_of(_TEXT),
+                **items_of({**_TEXT, "minLength": 1, "maxLength": 128, "pattern": "^[^/]"}),
+                "maxItems": 32,
                 "description": "Paths below /api/v1 that it may call; none: all. as:NAME: in his name.",
             },
             "seconds": {**maybe("integer"), "minimum": 1, "description": "After which it ends; null: never."},
@@ -109,8 +112,13 @@ class AuditResources(Resource):
             "previous": _TEXT,
             "hash": _TEXT,
         }
+        shown = object_of(record)
+        shown["properties"] |= {
+            "kind": {**_TEXT, "enum": list(get_args(Kind)), "description": "What `who` is; not in older records."},
+            "token": {**_TEXT, "description": "The id of a token; not in older records."},
+        }
         page: Json = {
-            "items": items_of(object_of(record)),
+            "items": items_of(shown),
             "after": maybe("string"),
             "missing": items_of(schema_of(Missing)),
         }

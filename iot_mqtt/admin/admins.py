@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from iot_mqtt.admin.callers import Role, hash_of, role_of
+from iot_mqtt.admin.callers import ROOT, Role, hash_of, role_of
 from iot_mqtt.admin.token import same
 from iot_mqtt.auth import argon
 from iot_mqtt.auth.hashing import HashPool
@@ -97,6 +97,8 @@ class AdminDesk:
 
     def _check_new(self, name: str) -> None:
         check_name(name)
+        if name == ROOT:
+            raise ValueError(f"{ROOT} is the token of the data directory")
         if len(name) > LONGEST_NAME:
             raise ValueError(f"a name has at most {LONGEST_NAME} characters")
         if len(self._directory.of(ADMINS)) >= MAX_ADMINS:

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from iot_mqtt.admin.audit import AuditLog, Record
 from iot_mqtt.admin.call import Body
-from iot_mqtt.admin.callers import Caller
+from iot_mqtt.admin.callers import Caller, Kind
 from iot_mqtt.secrecy import MASK, masked
 
 #: Characters of a body.
@@ -46,19 +46,32 @@ class Auditor:
 
     async def write(self, change: Change, status: int) -> None:
         """It was answered with this status. Raises ``Unavailable``."""
-        who, role = change.caller.name, change.caller.role.word
+        by, role = change.caller, change.caller.role.word
         refused = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
         body = shown(change.body, change.names if refused else None)
-        await self.note(who, role, change.address, change.method, change.path, status, body)
+        place = change.address, change.method, change.path
+        await self.note(by.name, role, *place, status, body, kind=by.kind, token=by.token)
 
     async def note(
-        self, who: str, role: str, address: str, method: str, path: str, status: int, body: str = ""
+        self,
+        who: str,
+        role: str,
+        address: str,
+        method: str,
+        path: str,
+        status: int,
+        body: str = "",
+        *,
+        kind: Kind = "user",
+        token: str = "",
     ) -> None:
-        """The same about somebody who was not let in. Raises ``Unavailable``."""
+        """The same about a user who logs in, or is not let in. Raises ``Unavailable``."""
         record: Record = {
             "time": datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds"),
             "node": self._node,
             "who": who,
+            "kind": kind,
+            "token": token,
             "role": role,
             "address": address,
             "method": method,

@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from iot_mqtt.admin.token import same
 from iot_mqtt.errors import ReasonCode, Refused
@@ -34,6 +34,12 @@ OF_USERS: Final = frozenset({"commands", "shadows", "publish"})
 MAX_TOKENS: Final = 1000
 _LONGEST: Final = 256
 _LIFE: Final = 366 * 24 * 3600.0
+
+
+#: Of a caller: an admin user who has logged in, a token that was made, or the token of the data directory.
+Kind = Literal["user", "token", "root"]
+#: What that one is called; nobody else may be.
+ROOT: Final = "admin.token"
 
 
 class Role(IntEnum):
@@ -70,6 +76,13 @@ class Caller:
     login: str = ""
     csrf: str = ""
     must_change: bool = False
+    #: The id of the token that was shown, if it is one that was made.
+    token: str = ""
+
+    @property
+    def kind(self) -> Kind:
+        """What ``name`` is the name of."""
+        return "user" if self.login else "token" if self.token else "root"
 
     @property
     def user(self) -> str | None:
@@ -104,7 +117,7 @@ class RootToken:
         self._expected = b"Bearer " + token.encode()
 
     def known(self, authorization: bytes) -> Caller | None:
-        return Caller("admin.token", Role.ADMIN) if same(authorization, self._expected) else None
+        return Caller(ROOT, Role.ADMIN) if same(authorization, self._expected) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +163,14 @@ class Tokens:
         if document is None or not fits or self._info(document).expired:
             return None
         info = self._info(document)
-        return Caller(info.name, role_of(info.role), info.scope)
+        return Caller(info.name, role_of(info.role), info.scope, token=info.id)
 
     async def make(self, name: str, role: Role, scope: Sequence[str], seconds: float | None, *, by: str) -> MadeToken:
         """``ValueError`` for what can't be kept, ``Refused`` for too many."""
         if not 1 <= len(name) <= 64 or not name.isprintable():
             raise ValueError("a token's name has 1 to 64 printable characters")
+        if name in (ROOT, ".", ".."):
+            raise ValueError(f"a token is not called {name}")
         if seconds is not None and not 0 < seconds <= _LIFE:
             raise ValueError(f"a token is good for up to {_LIFE:.0f} seconds, or without end")
         if len(scope) > 32 or not all(one and not one.startswith("/") and len(one) <= 128 for one in scope):

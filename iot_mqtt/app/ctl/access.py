@@ -24,11 +24,9 @@ _TOKENS = (
     field("made_by", "MADE BY"),
 )
 _RECORDS = (
-    *fields(
-        time="TIME", node="NODE", seq="SEQ", who="WHO", role="ROLE", address="ADDRESS", method="METHOD", path="PATH"
-    ),
-    field("status", "STATUS"),
-    field("body", "BODY"),
+    *fields(time="TIME", node="NODE", seq="SEQ", who="WHO"),
+    Column("KIND", lambda one: plain(" ".join(filter(None, (one.get("kind"), one.get("token")))))),
+    *fields(role="ROLE", address="ADDRESS", method="METHOD", path="PATH", status="STATUS", body="BODY"),
 )
 
 

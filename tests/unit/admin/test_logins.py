@@ -50,6 +50,13 @@ def node(cluster: Cluster) -> LoginNode:
     return cluster.one
 
 
+@pytest.mark.parametrize("name", ["admin.token", ".", ".."])
+def test_an_admin_user_is_not_called_like_another_thing(node: LoginNode, name: str) -> None:
+    """The token of the data directory has its name for itself; the others are no parts of an address."""
+    answer = node.ask("POST", "admins", {"name": name, "role": "viewer", "password": "correct horse"})
+    assert answer.status == 400
+
+
 def test_a_login_is_a_cookie_that_no_script_reads(cluster: Cluster, node: LoginNode) -> None:
     """Random, HttpOnly, Strict; Secure with TLS and only then; the grid has its hash and no more of it."""
     answer = node.log_in("ann")
@@ -421,7 +428,7 @@ def test_a_page_that_renames_its_address_reads_nothing(node: LoginNode) -> None:
         answer = node.send("GET", path, None, {"Host": "evil.example"})
         assert (answer.status, answer.json["error"]) == (421, "unknown_host")
     assert node.log_in("ann", Host="evil.example", Origin="http://evil.example").status == 421
-    assert node.log_in("ann", Host="[localhost:18083").status == 421
+    assert node.log_in("ann", Host="[localhost:18083").status == 400
     page = Page(node, node.log_in("ann"))
     assert page.ask("GET", "me", Host="evil.example").status == 421
     assert node.ask("GET", "status", Host="balancer.example").status == 200

@@ -8,7 +8,7 @@ import os
 import shutil
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,6 +18,8 @@ from iot_mqtt.admin.audit import AuditLog, paths, verify
 from iot_mqtt.admin.audit_everywhere import AuditEverywhere
 from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.admin.callers import RootToken, Tokens
+from iot_mqtt.admin.openapi import describe
+from iot_mqtt.admin.plugin_resources import PluginResources
 from iot_mqtt.admin.resources import Resources
 from iot_mqtt.admin.routes import Route
 from iot_mqtt.admin.site import Gate
@@ -106,6 +108,20 @@ def test_every_call_that_changes_something_asks_for_more_than_a_viewer() -> None
     assert all(route.role > 1 for route in table if is_change(route))
 
 
+def test_the_description_says_which_role_a_call_is_for() -> None:
+    """Whoever may turn a plugin on may turn it off, and nobody else: an admin."""
+    resources = PluginResources(cast(Any, None))
+    described = describe(resources.routes, resources.schemas(), "1")["paths"]
+    said = {
+        f"{method} {path}": one["description"]
+        for path, methods in described.items()
+        for method, one in methods.items()
+        if path.startswith("/plugins") and method != "get"
+    }
+    assert len(said) == 7
+    assert {one.split()[3].strip(",") for one in said.values()} == {"admin"}
+
+
 def test_a_scope_limits_a_token_to_its_paths(site: Site) -> None:
     """Whole parts of a path: clients is not clients-of-others."""
     token = site.make(name="t", role="admin", scope=["clients", "retained"])
@@ -186,6 +202,23 @@ def test_a_scope_that_begins_no_path_is_named(site: Site) -> None:
     said = site.ask("POST", "tokens", TOKEN, name="t", role="viewer", scope=["clients", "nonsense/a"]).json["detail"]
     assert said == "no path below /api/v1 begins with 'nonsense'; /api/v1/openapi.json lists them"
     assert site.make(name="t", role="viewer", scope=["clients/press/7", "metrics", "audit/verify"])
+
+
+@pytest.mark.parametrize("name", ["admin.token", ".", ".."])
+def test_a_token_is_not_called_like_another_thing(site: Site, name: str) -> None:
+    """The token of the data directory has its name for itself; the others are no parts of an address."""
+    assert site.ask("POST", "tokens", TOKEN, name=name, role="viewer").status == 400
+
+
+def test_a_token_is_told_from_another_of_its_name(site: Site) -> None:
+    """And from the one of the data directory: by its kind and its id."""
+    tokens = [site.make(name="plant", role="viewer") for _ in range(2)]
+    for token in tokens:
+        site.ask("DELETE", "clients/c", token)
+    second, first, made, _ = site.ask("GET", "audit", TOKEN).json["items"]
+    assert (made["who"], made["kind"], made["token"]) == ("admin.token", "root", "")
+    assert [(one["who"], one["kind"]) for one in (first, second)] == [("plant", "token")] * 2
+    assert [one["token"] for one in (first, second)] == [token.split("_")[1] for token in tokens]
 
 
 def test_every_change_is_written_down_and_what_only_looks_is_not(site: Site) -> None:

@@ -17,10 +17,13 @@ import type { AuditRecord, Verified } from "./settings/types";
 
 const at = (one: AuditRecord) => time(Date.parse(one.time) / 1000);
 
+/** A user and a token may have the same name. */
+const whoOf = (one: AuditRecord) => (one.token ? t("audit.token", { name: one.who, id: one.token }) : one.who);
+
 function columns(show: (one: AuditRecord) => void): Column<AuditRecord>[] {
   return [
     { key: "time", title: t("audit.time"), width: "minmax(7rem, 10.5rem)", cell: at },
-    { key: "who", title: t("audit.who"), width: "minmax(5rem, 9rem)", cell: (one) => one.who },
+    { key: "who", title: t("audit.who"), width: "minmax(5rem, 9rem)", cell: whoOf },
     {
       key: "what",
       title: t("audit.what"),
@@ -59,7 +62,7 @@ function Audit() {
       {open && (
         <Panel title={`${open.method} ${open.path}`}>
           <p>
-            {at(open)} · {open.who} ({open.role}) · {open.address} · {open.node} · {open.status}
+            {at(open)} · {whoOf(open)} ({open.role}) · {open.address} · {open.node} · {open.status}
           </p>
           {open.body && <pre class="said">{lines(open.body)}</pre>}
           <p class="mono dim">{open.hash}</p>

@@ -43,6 +43,9 @@ export interface AuditRecord {
   time: string;
   node: string;
   who: string;
+  /** Not in records of before. */
+  kind?: "user" | "token" | "root";
+  token?: string;
   role: string;
   address: string;
   method: string;
