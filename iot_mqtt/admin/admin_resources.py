@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iot_mqtt.admin.admins import AdminDesk, AdminInfo
+from iot_mqtt.admin.admins import LONGEST_NAME, LONGEST_PASSWORD, SHORTEST_PASSWORD, AdminDesk, AdminInfo
 from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.callers import Role, role_of
 from iot_mqtt.admin.desks import checked, delete_of, one_of, page_of
@@ -69,13 +69,20 @@ class AdminResources(Resource):
 
     def schemas(self) -> Schemas:
         changes: Json = {
-            "password": {**_TEXT, "description": "It is kept as an argon2id hash."},
+            "password": {
+                **_TEXT,
+                "minLength": SHORTEST_PASSWORD,
+                "maxLength": LONGEST_PASSWORD,
+                "description": "It is kept as an argon2id hash.",
+            },
             "role": {**_TEXT, "enum": [one.word for one in Role]},
             "must_change": {"type": "boolean", "description": "He has to set another password before anything else."},
         }
         return {
             "Admin": schema_of(AdminInfo),
-            "NewAdmin": body_of({"name": _TEXT, **changes}, "name", "password", "role"),
+            "NewAdmin": body_of(
+                {"name": {**_TEXT, "minLength": 1, "maxLength": LONGEST_NAME}, **changes}, "name", "password", "role"
+            ),
             "AdminChanges": body_of(changes),
         }
 

@@ -89,7 +89,7 @@ class Everywhere:
         node = call.query.get("node")
         if node is not None:
             call = replace(call, query=_without(call.query, "node"))
-            if node == ALL and not (route.method == "GET" and route.spread == "one"):
+            if node == ALL and not route.takes_all_nodes:
                 raise bad_request(f"node={ALL} is for what one node shows of itself")
             if node not in (ALL, self._node) and node not in self._names():
                 raise not_found(f"no node is called {node!r}; the members of GET /api/v1/cluster are those there are")

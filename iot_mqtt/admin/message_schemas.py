@@ -26,7 +26,7 @@ _PAYLOAD: Json = {
 }
 
 _MESSAGE: Json = {
-    "topic": {"type": "string"},
+    "topic": {"type": "string", "minLength": 1},
     "qos": {"type": "integer"},
     "retain": {"type": "boolean"},
     "size": {"type": "integer", "description": "Bytes of the payload."},

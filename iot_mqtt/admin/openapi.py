@@ -34,7 +34,7 @@ _PARAMETERS: dict[str, Json] = {
     "target": {"description": "Only of this client, gateway or GATEWAY/DEVICE.", "schema": {"type": "string"}},
     "GET sessions?state": {"description": "Only in this state.", "schema": {"type": "string", "enum": list(STATES)}},
     "state": {"description": "Only in this state.", "schema": {"type": "string", "enum": [*map(str, State)]}},
-    "node": {"description": "Only of this node.", "schema": {"type": "string"}},
+    "node": {"description": "Only of this node.", "schema": {"type": "string", "pattern": r"^(?!\*$)"}},
     "gateway": {"description": "Only this gateway and its devices.", "schema": {"type": "string"}},
     "under": {"description": "Only this key, or the keys below it.", "schema": {"type": "string"}},
     "topic": {"description": "Only filters that it matches.", "schema": {"type": "string", "minLength": 1}},
@@ -119,6 +119,12 @@ _PARAMETERS: dict[str, Json] = {
     },
 }
 
+_ANY_NODE: Json = {"description": "Of this node; * is all.", "schema": {"type": "string"}}
+_ANY_TEXT: Json = {"type": "string", "minLength": 1}
+_PART = (
+    "Percent-encoded. `.` and `..`, which every browser and many a proxy take out of an address, are written `~.` and"
+    " `~..`, and what begins with `~` and ends in one of them has one `~` more."
+)
 _DIGITS: Json = {"type": "string", "pattern": "^[0-9]{1,10}$"}
 #: Of paths, those that are not just any text.
 _VARIABLES: dict[str, Json] = {"generation": _DIGITS}
@@ -166,11 +172,13 @@ def describe(routes: Sequence[Route], schemas: Schemas, version: str) -> Json:
 
 def _operation(route: Route) -> Json:
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": _VARIABLES.get(name, {"type": "string"})}
+        {"name": name, "in": "path", "required": True, "description": _PART, "schema": _VARIABLES.get(name, _ANY_TEXT)}
         for name in route.variables
     ]
     parameters += [{"name": name, "in": "query", "required": False, **_parameter(route, name)} for name in route.query]
     operation: Json = {"summary": route.summary, "parameters": parameters, "responses": _responses(route)}
+    if route.asks == "role":
+        operation["description"] = f"For the role {route.role.word}, and those that may more."
     if route.asks == "anybody":
         operation["security"] = []
     if route.body is not None:
@@ -180,6 +188,8 @@ def _operation(route: Route) -> Json:
 
 def _parameter(route: Route, name: str) -> Json:
     """What a parameter means at a path, or else anywhere."""
+    if name == "node" and route.takes_all_nodes:
+        return _ANY_NODE
     return _PARAMETERS.get(f"{route.method} {route.path}?{name}") or _PARAMETERS[name]
 
 

@@ -101,6 +101,7 @@ class PluginResources(Resource):
         "plugins/{name}/disable",
         "Let no connections in, and ask those that are there to close.",
         "Plugin",
+        role=Role.ADMIN,
         spread="one",
     )
     async def _disable(self, call: Call) -> PluginInfo:
@@ -111,6 +112,7 @@ class PluginResources(Resource):
         "New connections use the version that came last; others finish on theirs, or are asked to close.",
         "Plugin",
         "PluginReload",
+        role=Role.ADMIN,
         spread="one",
     )
     async def _reload(self, call: Call) -> PluginInfo:
@@ -121,6 +123,7 @@ class PluginResources(Resource):
         "New connections use the version from before.",
         "Plugin",
         "PluginReload",
+        role=Role.ADMIN,
         spread="one",
     )
     async def _rollback(self, call: Call) -> PluginInfo:
@@ -139,7 +142,7 @@ class PluginResources(Resource):
                 {
                     "filename": {"type": "string", "pattern": r"\.whl$"},
                     "sha256": path["sha256"],
-                    "content_base64": {"type": "string", "contentEncoding": "base64"},
+                    "content_base64": {"type": "string", "minLength": 1, "contentEncoding": "base64"},
                 },
                 "filename",
                 "sha256",

@@ -81,6 +81,11 @@ class Route:
     def variables(self) -> tuple[str, ...]:
         return tuple(part[1:-1] for part in self.parts if part.startswith("{"))
 
+    @property
+    def takes_all_nodes(self) -> bool:
+        """Whether ``node=*`` asks all nodes for what each says of itself."""
+        return self.method == "GET" and self.spread == "one"
+
     def match(self, segments: Sequence[str]) -> dict[str, str] | None:
         """The variable parts by name, or None if the path is another one."""
         parts = self.parts

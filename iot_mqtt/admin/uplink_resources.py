@@ -87,7 +87,11 @@ class UplinkResources(Resource):
                 "description": "As in uplink.rules; null: those in force.",
             },
             "messages": {"type": "integer", "minimum": 1, "maximum": MAX_TRIED, "default": TRIED},
-            "minutes": {"type": ["number", "null"], "description": "Only what came in these last minutes."},
+            "minutes": {
+                "type": ["number", "null"],
+                "exclusiveMinimum": 0,
+                "description": "Only what came in these last minutes.",
+            },
         }
         return {
             "Uplink": schema_of(UplinkInfo),

@@ -115,7 +115,7 @@ class UserResources(Resource):
         }
         return {
             "User": object_of(user),
-            "NewUser": body_of({"name": _TEXT, **changes}, "name"),
+            "NewUser": body_of({"name": {**_TEXT, "minLength": 1}, **changes}, "name"),
             "UserChanges": body_of(changes),
         }
 
