@@ -15,7 +15,7 @@ from iot_mqtt.admin.callers import ROOT, Role, hash_of, role_of
 from iot_mqtt.admin.token import same
 from iot_mqtt.auth import argon
 from iot_mqtt.auth.hashing import HashPool
-from iot_mqtt.auth.users import check_name
+from iot_mqtt.auth.users import check_new_name
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.directory import ADMINS, Conflict, Directory, Document
 
@@ -96,7 +96,7 @@ class AdminDesk:
         return password
 
     def _check_new(self, name: str) -> None:
-        check_name(name)
+        check_new_name(name)
         if name == ROOT:
             raise ValueError(f"{ROOT} is the token of the data directory")
         if len(name) > LONGEST_NAME:

@@ -12,7 +12,7 @@ from iot_mqtt.auth.accounts import Account
 from iot_mqtt.auth.generations import Generations
 from iot_mqtt.auth.grid_users import account_of, body_of, names
 from iot_mqtt.auth.hashing import HashPool
-from iot_mqtt.auth.users import check_name
+from iot_mqtt.auth.users import check_name, check_new_name
 from iot_mqtt.ports.directory import USERS, Conflict, Directory, Document
 from iot_mqtt.ports.limits import read_limits, written_limits
 
@@ -79,7 +79,7 @@ class UserDesk:
 
     async def put(self, name: str, changes: Changes, *, new: bool) -> UserInfo:
         """Add a user, or change one that is there. What the user has and the changes do not speak of stays."""
-        check_name(name)
+        (check_new_name if new else check_name)(name)
         if new:
             # Of a user who was deleted elsewhere a moment ago this node is to know.
             await self._directory.refresh()

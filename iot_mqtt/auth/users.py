@@ -123,6 +123,13 @@ def entries(text: str, path: str) -> Iterator[Entry]:
         yield Entry(number, name, encoded, disabled, known)
 
 
+def check_new_name(name: str) -> None:
+    """Raise ``ValueError`` for a name that nobody is given any more, either."""
+    check_name(name)
+    if name in (".", ".."):
+        raise ValueError("a name is not . or .., which browsers take out of an address")
+
+
 def check_name(name: str) -> None:
     """Raise ``ValueError`` unless the file can hold this name."""
     if not name or name != name.strip():

@@ -96,8 +96,6 @@ class GridDirectory:
 
     async def put(self, kind: str, name: str, body: Mapping[str, Any], version: int | None = None) -> Document:
         _check(kind, name)
-        if name in (".", ".."):
-            raise ValueError("a name is not . or .., which browsers take out of an address")
         # Through JSON and back: what is kept is what every node will read, and nobody else has a hand on it.
         text = json.dumps(body, ensure_ascii=False, allow_nan=False)
         size = len(text.encode())

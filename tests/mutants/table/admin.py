@@ -67,4 +67,20 @@ ADMIN: Final = (
         ("tests/unit/admin/test_requests.py",),
         "a page that somebody on the way wrote acts for whoever has logged in",
     ),
+    Mutation(
+        "admin.slow-in-one-piece",
+        "iot_mqtt/broker/views/slow_view.py",
+        "                await self._breathe()\n",
+        "",
+        ("tests/unit/admin/test_long_lists.py",),
+        "a viewer's call holds the event loop for seconds",
+    ),
+    Mutation(
+        "admin.host-of-anybody",
+        "iot_mqtt/admin/cross_site.py",
+        " or not all(map(_HOST.fullmatch, lines)):",
+        ":",
+        ("tests/unit/admin/test_hosts.py",),
+        "a request is taken for one of another host than the one before this port has read",
+    ),
 )

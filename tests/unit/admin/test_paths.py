@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 from urllib.parse import urljoin
 
 import pytest
@@ -12,7 +13,13 @@ from hypothesis import strategies as st
 from iot_mqtt.admin.call import path_segments
 from iot_mqtt.admin.paths import path_of
 from iot_mqtt.admin.resources import Resources
+from iot_mqtt.auth.user_desk import Changes, UserDesk
+from iot_mqtt.grid.directory import GridDirectory
+from iot_mqtt.grid.memory import MemoryGrid
+from iot_mqtt.pipeline.clock import ManualClock
+from iot_mqtt.ports.directory import USERS
 from tests.unit.admin.adminkit import CLIENT, SESSION, FakeView, make_browser
+from tests.unit.auth.authkit import outcome, start
 
 ODD = [".", "..", "~.", "~..", "~~.", "~", "...", "~a", ".a", "a/b", "..%2f", "%2e", "why", "packets", "backlog"]
 
@@ -46,6 +53,19 @@ def test_what_was_an_address_still_is_one() -> None:
     """Of all that a client may be called but a ``~`` before one or two dots."""
     for part in ("~", "~a", "~~", "~...", "a~.", "%7Ea", "...", "~.a"):
         assert path_segments(f"/clients/{part}".encode()) == ["clients", part.replace("%7E", "~")]
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_nobody_is_called_so_and_who_was_can_be_deleted(name: str) -> None:
+    """Users of before are where they were."""
+    grid = MemoryGrid()
+    outcome(start(grid.open()))
+    directory = GridDirectory(grid, ManualClock())
+    desk = UserDesk(directory, cast(Any, None), asked=True)
+    with pytest.raises(ValueError, match="browsers"):
+        outcome(start(desk.put(name, Changes(), new=True)))
+    outcome(start(directory.put(USERS, name, {}, 0)))
+    assert outcome(start(desk.delete(name)))
 
 
 def test_no_name_of_a_client_leads_elsewhere() -> None:
