@@ -248,11 +248,11 @@ def test_what_a_refused_call_has_under_names_that_nobody_knows_is_hidden(site: S
     """It may be a secret whose name is misspelled; the names say what somebody was at."""
     token = site.make(name="t", role=role)
     answer = site.ask(
-        "POST", "tokens", token, name="x", role="viewer", pasword="hunter-2", set={"a.pasword": ["hunter-2"]}
+        "POST", "tokens", token, name="x", role="viewer", pass_word="hunter-2", set={"a.pass_word": ["hunter-2"]}
     )
     assert answer.status == (400 if role == "admin" else 403)
     record = site.ask("GET", "audit", TOKEN).json["items"][0]
-    assert json.loads(record["body"]) == {"name": "x", "role": "viewer", "pasword": "******", "set": "******"}
+    assert json.loads(record["body"]) == {"name": "x", "role": "viewer", "pass_word": "******", "set": "******"}
     site.browser.request("POST", "/api/v1/tokens", b'["hunter-2"]', {"Authorization": f"Bearer {token}"})
     assert site.ask("GET", "audit", TOKEN).json["items"][0]["body"] == '"******"'
 

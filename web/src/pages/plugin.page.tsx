@@ -103,7 +103,7 @@ function Changes({ one, all, done }: ChangesProps) {
       {runs(one) && (
         <>
           <Action
-            role="operator"
+            role="admin"
             label={t("plugins.reload")}
             question={question("reload")}
             opened={reset}
@@ -114,7 +114,7 @@ function Changes({ one, all, done }: ChangesProps) {
             {drained}
           </Action>
           <Action
-            role="operator"
+            role="admin"
             label={t("plugins.rollback")}
             question={question("rollback")}
             opened={reset}
@@ -125,7 +125,7 @@ function Changes({ one, all, done }: ChangesProps) {
             {drained}
           </Action>
           <Action
-            role="operator"
+            role="admin"
             danger
             label={t("plugins.disable")}
             question={question("disable")}
