@@ -23,8 +23,6 @@ from iot_mqtt.ports.cluster_status import NotGone
 from iot_mqtt.ports.grid import CacheName, Grid
 
 VERSION: Final = 0x10
-#: There while ``iot-mqtt migrate`` fills the grid.
-MIGRATION_KEY: Final = b"migration"
 #: Numbers are one byte in keys and positions; 0 is the sole node of an embedded grid.
 MOST_NODES: Final = 255
 #: Bytes of a node id.
@@ -77,8 +75,6 @@ async def join(grid: Grid, node_id: str, admit: Callable[[int], Awaitable[None]]
 
 async def _join(grid: Grid, node_id: str, admit: Callable[[int], Awaitable[None]]) -> Place | None:
     """None: the node was removed at this moment, and is a new one."""
-    if await grid.get(CacheName.META, MIGRATION_KEY) is not None:
-        raise NoNumber("iot-mqtt migrate is filling this grid, or was interrupted: run it again, to its end")
     size = len(node_id.encode())
     if not 0 < size <= LONGEST_NAME:
         raise NoNumber(f"node.id {node_id!r} has {size} bytes; 1 to {LONGEST_NAME} are allowed")

@@ -16,7 +16,7 @@ from systemkit.plain import Plain
 from systemkit.process import BrokerProcess, Options, clean_environment, our_command
 from systemkit.users import call
 
-from iot_mqtt.app.backup.arrival import Underway
+from iot_mqtt.ports.filling import Filler, Mark
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.cluster.conftest import EVERYBODY, StartServers
 from tests.cluster.nodes import Nodes, cluster, eventually
@@ -140,7 +140,7 @@ def test_a_sole_node_becomes_a_cluster(start_servers: StartServers, sole: Broker
         assert "the grid is not empty: there is something in retained" in refused.stderr
         # As an attempt leaves it that was killed.
         source = f"{gethostname()}:{sole.data_dir.resolve() / 'grid'}"
-        pump.run(Underway(grid, source, "earlier").begin())
+        pump.run(Mark(grid, Filler("iot-mqtt migrate", source), "earlier").begin())
     with pytest.raises(AssertionError, match="iot-mqtt migrate is filling this grid"):
         nodes[0].start()
     nodes[0].reap()

@@ -46,7 +46,7 @@ class TestOnIgnite(OnIgnite):
         clear(pump, [self.server])
         again = self.make(tmp_path, pump)
         pump.run(again.open())
-        pump.run(copy_into(again, ArchiveReader(BytesIO(file.getvalue())), nothing, lambda *_: None))
+        pump.run(copy_into(again, ArchiveReader(BytesIO(file.getvalue())), lambda *_: None))
         assert pump.run(sums_of(again, nothing)).told() == told_sums
         second = Life(again, pump, SETTINGS, life.clock)
         found = told(second.everything("#", "$SYS/#"))

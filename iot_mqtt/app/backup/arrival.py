@@ -6,29 +6,25 @@ cluster and died. What follows is what the nodes do anyway: they take its sessio
 
     META      number/000     boot 1, nothing cleaned
               boot           1
-              migration      while entries are copied: no node may join
     channels  client id      at home in that life, for each session and will; and so are the groups of its log
     routes    0 │ filter     what its sessions want, until somebody has them
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Final
 
 from iot_mqtt.broker.shared_groups import home_of
 from iot_mqtt.cluster import channels
-from iot_mqtt.cluster.joining import MIGRATION_KEY, Known, boot_record, known_record
+from iot_mqtt.cluster.joining import Known, boot_record, known_record
 from iot_mqtt.cluster.roster import Life
-from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.records.keys import ROUTE, route_key, split_prefix
-from iot_mqtt.ports.grid import CacheName, Grid
+from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.topics import parse_replay
 
 #: The life that the sole node had, as the cluster sees it.
 LIFE: Final = Life(0, 1)
-VERSION: Final = 1
 
 Entry = tuple[CacheName, bytes, bytes]
 
@@ -54,34 +50,3 @@ def derived_record(cache: CacheName, key: bytes) -> Entry | None:
 def home_record(client_id: bytes) -> Entry:
     """A client's session was at home there."""
     return CacheName.CHANNELS, client_id, channels.write(channels.Home(LIFE, 1))
-
-
-class Underway:
-    """The mark in the grid that a migration is under way; ``source`` is where the entries come from."""
-
-    def __init__(self, grid: Grid, source: str, token: str) -> None:
-        self._grid = grid
-        self._source = source
-        self._record = json.dumps({"v": VERSION, "source": source, "token": token}).encode()
-
-    async def begin(self) -> bool:
-        """Whether an earlier attempt was interrupted: what it has left is to be removed."""
-        before = await self._grid.get(CacheName.META, MIGRATION_KEY)
-        if before is not None and (source := source_of(before)) != self._source:
-            raise Unavailable(f"a migration from {source} into this grid was interrupted: finish that one")
-        if not await self._grid.compare_and_set(CacheName.META, MIGRATION_KEY, before, self._record):
-            raise Unavailable("another migration into this grid has just begun")
-        return before is not None
-
-    async def end(self) -> None:
-        """Nodes may join."""
-        if not await self._grid.compare_and_set(CacheName.META, MIGRATION_KEY, self._record, None):
-            raise Unavailable("another migration into this grid has begun meanwhile")
-
-
-def source_of(record: bytes) -> str:
-    """Where a migration comes from, for people."""
-    try:
-        return str(json.loads(record)["source"])
-    except (ValueError, KeyError, TypeError):
-        return "somewhere that this version cannot read"

@@ -13,8 +13,9 @@ from typing import Any, BinaryIO, TypeVar
 import click
 
 from iot_mqtt.app.backup.errors import BackupError
+from iot_mqtt.app.backup.files import new_file
 from iot_mqtt.app.backup.running import run
-from iot_mqtt.app.backup.work import Report, Told, make, new_file, read, restore
+from iot_mqtt.app.backup.work import Report, Told, make, read, restore
 from iot_mqtt.app.config import Config, ConfigError, read_config
 from iot_mqtt.app.config.cli import config_options, refused
 from iot_mqtt.app.ctl.errors import CtlError

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from iot_mqtt.app.backup.errors import BackupError
 from iot_mqtt.app.config import Config
@@ -60,11 +62,31 @@ class Restored:
                 self.kept.append(path)
             return
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with new_file(path) as file:
             file.write(content)
         self.written += 1
         if named:
             self.named.append(path)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """There under its name when it is whole and on the disk, and not before."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _read(path: Path, name: str) -> Iterator[tuple[str, bytes]]:

@@ -16,12 +16,13 @@ from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.engine import FORMAT_KEY
 from iot_mqtt.grid.faults import InUse, OpenFault
 from iot_mqtt.pipeline import ReactorClock
+from iot_mqtt.ports.filling import FILLING_KEY, Unfinished, refuse_unfinished
 from iot_mqtt.ports.grid import CacheName, Grid
 
 
 def is_own(cache: CacheName, key: bytes) -> bool:
-    """Each grid makes its own."""
-    return cache is CacheName.META and key == FORMAT_KEY
+    """What is about this grid, and not in it: its format, and the mark of whoever fills it."""
+    return cache is CacheName.META and key in (FORMAT_KEY, FILLING_KEY)
 
 
 @contextmanager
@@ -38,18 +39,27 @@ def stopped(who: str, *folders: Path) -> Iterator[None]:
         yield
 
 
+async def whole(grid: Grid) -> Grid:
+    """The grid, if no command that fills it was interrupted."""
+    try:
+        await refuse_unfinished(grid)
+    except Unfinished as error:
+        raise BackupError(str(error)) from error
+    return grid
+
+
 @asynccontextmanager
 async def reading(config: Config, reactor: Any, connect: Callable[[], Node]) -> AsyncIterator[Grid]:
     """As it is now. Of an embedded one that a node has open, ``connect`` reaches the node, which makes a copy of it."""
     if config.grid.kind == "ignite":
         async with _opened(_ignite(config, reactor)) as grid:
-            yield grid
+            yield await whole(grid)
         return
     folder = _folder(config)
     _begun(folder)
     try:
         async with _opened(EmbeddedGrid(folder, reactor.callFromThread)) as grid:
-            yield grid
+            yield await whole(grid)
         return
     except InUse:
         node = connect()

@@ -17,23 +17,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from socket import gethostname
-from typing import Any, Final
+from typing import Any
 
-from iot_mqtt.app.backup.arrival import Underway, derived_record, node_records
+from iot_mqtt.app.backup.arrival import derived_record, node_records
 from iot_mqtt.app.backup.errors import BackupError
 from iot_mqtt.app.backup.files import Restored, files_below
-from iot_mqtt.app.backup.grids import alone, is_own, stopped, writing
+from iot_mqtt.app.backup.grids import alone, is_own, stopped, whole, writing
 from iot_mqtt.app.backup.work import Told, compare
 from iot_mqtt.app.config import Config
 from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.migrated import note_migrated
-from iot_mqtt.cluster.joining import MIGRATION_KEY
-from iot_mqtt.grid.archive import Loading, NotEmpty, Sums, entries_of, refuse_entries
+from iot_mqtt.grid.archive import Loading, NotEmpty, Sums, begin_filling, entries_of
 from iot_mqtt.grid.faults import InUse
-from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, remove_all, scan
-
-#: Removed at once of what an interrupted attempt has left.
-_PAGE: Final = 500
+from iot_mqtt.ports.filling import Filler, Mark
+from iot_mqtt.ports.grid import CacheName, Grid
 
 
 @dataclass(slots=True)
@@ -74,8 +71,10 @@ async def migrate(reactor: Any, config: Config, source: Path, told: Migrated) ->
 
 
 async def copy(grid: Grid, target: Grid, config: Config, folder: Path, told: Migrated) -> None:
-    underway = Underway(target, f"{gethostname()}:{folder}", token_hex(8))
-    await _begin(target, underway, told)
+    await whole(grid)
+    mark = Mark(target, Filler("iot-mqtt migrate", f"{gethostname()}:{folder}"), token_hex(8))
+    told.doing = "preparing"
+    told.again = await _begin(target, mark)
     told.doing = "copying"
     sums, loading = Sums(), Loading(target)
 
@@ -96,41 +95,14 @@ async def copy(grid: Grid, target: Grid, config: Config, folder: Path, told: Mig
     await loading.end()
     told.doing = "comparing"
     told.caches = sums.told()
-    await compare(target, told.caches, _apart)
+    await compare(target, told.caches, is_own)
     note_migrated(folder, ", ".join(config.grid.ignite.addresses), time.time())
-    await underway.end()
+    await mark.end()
 
 
-async def _begin(target: Grid, underway: Underway, told: Migrated) -> None:
-    """With an empty target."""
-    if await target.get(CacheName.META, MIGRATION_KEY) is None:
-        await _refuse_entries(target)
-    told.again = await underway.begin()
-    if told.again:
-        told.doing = "removing what an interrupted attempt has left"
-        await _remove_all(target)
-    await _refuse_entries(target)
-
-
-async def _refuse_entries(target: Grid) -> None:
+async def _begin(target: Grid, mark: Mark) -> bool:
     try:
-        await refuse_entries(target, _apart)
+        return await begin_filling(target, mark, is_own)
     except NotEmpty as error:
         text = f"{error}. A node goes into a cluster that has nothing yet, and whose nodes are stopped"
         raise BackupError(text) from error
-
-
-async def _remove_all(target: Grid) -> None:
-    for cache in CacheName:
-        if cache is not CacheName.META:
-            await target.remove_prefix(cache, b"")
-    keys = [key async for key, _ in scan(target, CacheName.META) if not _apart(CacheName.META, key)]
-    for start in range(0, len(keys), _PAGE):
-        batch = WriteBatch()
-        remove_all(batch, CacheName.META, keys[start : start + _PAGE])
-        await target.commit(batch)
-
-
-def _apart(cache: CacheName, key: bytes) -> bool:
-    """What is no part of what is carried over."""
-    return is_own(cache, key) or (cache is CacheName.META and key == MIGRATION_KEY)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, BinaryIO
 
 from iot_mqtt import __version__
@@ -23,10 +22,12 @@ from iot_mqtt.grid.archive import (
     NotEmpty,
     Secret,
     Skip,
+    begin_filling,
     copy_from,
     copy_into,
     sums_of,
 )
+from iot_mqtt.ports.filling import Filler, Mark
 from iot_mqtt.ports.grid import Grid
 
 #: Of each cache: entries, bytes, sum.
@@ -77,14 +78,19 @@ async def restore(reactor: Any, config: Config, file: BinaryIO, secret: Secret |
 
 
 async def put_back(grid: Grid, archive: ArchiveReader, take_file: Callable[[str, bytes], None]) -> None:
-    """And read it again, to see that it is the same."""
+    """And read it again, to see that it is the same. No node starts on the grid before that; where this was interrupted
+    it may be begun anew, with any backup.
+    """
+    mark = Mark(grid, Filler("iot-mqtt backup restore", ""), token_hex(8))
     try:
-        await copy_into(grid, archive, is_own, take_file)
+        await begin_filling(grid, mark, is_own)
     except NotEmpty as error:
         raise BackupError(f"{error}. A backup goes into an empty grid; stop the node and move its data away") from error
+    await copy_into(grid, archive, take_file)
     wanted = archive.sums.told()
     wanted.pop("files", None)
     await compare(grid, wanted, is_own)
+    await mark.end()
 
 
 async def compare(grid: Grid, wanted: Told, skip: Skip) -> None:
@@ -93,23 +99,3 @@ async def compare(grid: Grid, wanted: Told, skip: Skip) -> None:
     if found != wanted:
         different = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
         raise BackupError(f"what is in the grid now differs from what was put there in: {', '.join(different)}")
-
-
-@contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
-    """There under its name when it is whole and on the disk, and not before."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -12,7 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import LoopingCall
 
 from iot_mqtt.app.backup.errors import BackupError
-from iot_mqtt.app.backup.grids import stopped, writing
+from iot_mqtt.app.backup.grids import stopped, whole, writing
 from iot_mqtt.app.backup.running import run
 from iot_mqtt.app.config import Config, ConfigError, read_config
 from iot_mqtt.app.config.cli import config_options, refused
@@ -95,6 +95,7 @@ def _config(path: str | None, sets: tuple[str, ...]) -> Config:
 async def _write(reactor: Any, config: Config, transfer: Transfer, *, keep: bool) -> None:
     with stopped("iot-mqtt import sessions", Path(config.node.data_dir)):
         async with writing(config, reactor) as grid:
+            await whole(grid)
             clock = ReactorClock(reactor)
             store = GridStore(grid, clock, Counters())
             log = GridLog(grid, store, clock, log_settings(config.log))

@@ -73,6 +73,7 @@ from iot_mqtt.metrics.facts import ListenerCounts
 from iot_mqtt.pipeline import ReactorClock, Share, TimingWheel
 from iot_mqtt.pipeline.reactor import TurnReactor
 from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.filling import refuse_unfinished
 
 if TYPE_CHECKING:
     from iot_mqtt.app.node.clustered import Clustered
@@ -229,6 +230,7 @@ class Service:
         """This node's number. What other nodes change in the directory is seen from now on."""
         await self._grid.open()
         self._reached = Reached.GRID
+        await refuse_unfinished(self._grid)
         number = await self._cluster.join() if self._cluster is not None else 0
         await self.directory.load()
         await self._access.prepare()

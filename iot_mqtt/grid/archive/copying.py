@@ -83,9 +83,8 @@ async def entries_of(grid: Grid, skip: Skip) -> AsyncIterator[tuple[CacheName, b
         yield CacheName.LOG_META, key, value
 
 
-async def copy_into(grid: Grid, archive: ArchiveReader, skip: Skip, take_file: Callable[[str, bytes], None]) -> None:
-    """All entries of the archive, into a grid that has none; raises ``NotEmpty``, ``BadArchive``."""
-    await refuse_entries(grid, skip)
+async def copy_into(grid: Grid, archive: ArchiveReader, take_file: Callable[[str, bytes], None]) -> None:
+    """All entries of the archive, into a grid that has none (``filling``); raises ``BadArchive``."""
     loading = Loading(grid)
     for place, key, value in archive:
         if place is None:

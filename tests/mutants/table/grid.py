@@ -195,4 +195,20 @@ GRID: Final = (
         ("tests/unit/grid/ignite/test_frames.py",),
         "whoever answers at the gateway's port fills the memory",
     ),
+    Mutation(
+        "grid.unfinished-served",
+        "iot_mqtt/app/node/service.py",
+        "        await refuse_unfinished(self._grid)\n        number",
+        "        number",
+        ("tests/unit/app/node/test_lives.py",),
+        "a node serves the part of a backup that a killed restore has put back",
+    ),
+    Mutation(
+        "grid.unfinished-kept",
+        "iot_mqtt/grid/archive/filling.py",
+        "    if again:\n        await _remove_all(grid, skip)\n",
+        "",
+        ("tests/unit/app/backup/test_restoring.py",),
+        "a restore that was killed cannot be run again",
+    ),
 )

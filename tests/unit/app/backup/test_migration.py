@@ -10,45 +10,18 @@ from iot_mqtt.app.backup.errors import BackupError
 from iot_mqtt.app.backup.migration import Migrated, copy
 from iot_mqtt.app.config import Config
 from iot_mqtt.app.migrated import refuse_migrated
-from iot_mqtt.cluster.joining import NoNumber, join, known_nodes
+from iot_mqtt.cluster.joining import join, known_nodes
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.archive import copying, sums_of
 from iot_mqtt.grid.faults import OpenFault
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.grid.records.keys import client_prefix, route_key, session_key, subscription_key
+from iot_mqtt.ports.filling import Unfinished, refuse_unfinished
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
 from tests.contract.driving import Pump
-from tests.contract.logkit import Between
+from tests.unit.app.backup.cutkit import Failing
 
 CLIENTS = 60
-
-
-class Failing(Between):
-    """Takes so many writes; then it, or its answer, is lost."""
-
-    left = 1 << 30
-    answers_lost = False
-
-    async def commit(self, batch: WriteBatch) -> None:
-        if self._over():
-            raise Unavailable("cut off")
-        await super().commit(batch)
-        self._lost()
-
-    async def compare_and_set(self, cache: CacheName, key: bytes, expected: bytes | None, value: bytes | None) -> bool:
-        if self._over():
-            raise Unavailable("cut off")
-        swapped = await super().compare_and_set(cache, key, expected, value)
-        self._lost()
-        return swapped
-
-    def _over(self) -> bool:
-        self.left -= 1
-        return self.left < (-1 if self.answers_lost else 0)
-
-    def _lost(self) -> None:
-        if self.left < 0:
-            raise Unavailable("the answer is lost")
 
 
 def all_of(cache: CacheName, key: bytes) -> bool:
@@ -115,8 +88,8 @@ def test_one_that_is_cut_off_anywhere_is_finished_by_the_next(
             assert pump.run(sums_of(target, all_of)).told() == wanted
             continue
         if cuts > 1 or answers_lost:
-            with pytest.raises(NoNumber, match="iot-mqtt migrate"):
-                pump.run(join(target, "node-1"))
+            with pytest.raises(Unfinished, match="iot-mqtt migrate"):
+                pump.run(refuse_unfinished(target))
         told = Migrated()
         pump.run(copy(source, target, config, folder, told))
         assert told.again == (cuts > 1 or answers_lost)
@@ -162,5 +135,5 @@ def test_another_source_does_not_finish_what_one_has_begun(tmp_path: Path) -> No
     first.mkdir()
     with pytest.raises(Unavailable, match="cut off"):
         pump.run(copy(source, failing, Config(), first, Migrated()))
-    with pytest.raises(Unavailable, match=r"/first into this grid was interrupted: finish that one"):
+    with pytest.raises(Unavailable, match=r"/first was filling this grid, and was interrupted: finish that"):
         pump.run(copy(source, target, Config(), second, Migrated()))

@@ -21,6 +21,7 @@ from iot_mqtt.app.node.lives import Lives
 from iot_mqtt.app.node.service import Service
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.pipeline.reactor import TurnReactor
+from iot_mqtt.ports.filling import Filler, Mark, Unfinished
 from tests.unit.app.node.lifekit import Turning
 
 #: `make quick` leaves it out.
@@ -111,6 +112,16 @@ def test_a_listener_whose_port_is_taken_is_named(turning: Turning, config: Confi
     assert lives.reason(Failure(refused.value)).startswith("listeners.second.port: Couldn't listen on 127.0.0.1:")
     turning.run(service.abandon())
     turning.run(service.release_ports())
+
+
+def test_a_grid_that_is_being_filled_is_nobodys(turning: Turning, config: Config) -> None:
+    """A restore was killed: no client is to find a part of what there was."""
+    service = Service(config, turning.reactor, never)
+    turning.run(service._grid.open())
+    turning.run(Mark(service._grid, Filler("iot-mqtt backup restore", ""), "1").begin())
+    with pytest.raises(Unfinished, match="iot-mqtt backup restore"):
+        turning.run(service.start())
+    turning.run(service.stop())
 
 
 def test_a_node_that_never_served_does_not_wait_to_drain(
