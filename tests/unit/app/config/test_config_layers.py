@@ -149,6 +149,19 @@ def test_the_configuration_cannot_be_changed(directory: Path) -> None:
         load_config(None, (), {}).node.id = "x"  # type: ignore[misc]
 
 
+#: Nine levels of lists, each of nine times the one before.
+BOMB = "log:\n  record:\n  - &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"  - &a{level} [{','.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 9)
+)
+
+
+def test_an_alias_stands_for_what_it_names(directory: Path) -> None:
+    """What several ports have in common need not be written twice."""
+    text = "listeners: {one: &port {protocol: mqtt, port: 0, auth_chain: [anonymous]}, two: *port}"
+    config = read_config(str(write(directory, text)), (), {}).config
+    assert config.listeners["one"] == config.listeners["two"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -198,6 +211,9 @@ def test_the_configuration_cannot_be_changed(directory: Path) -> None:
         ("node: {id: !!python/name:os.system x}", "could not determine a constructor"),
         ("node: &a {b: *a}", "nested too deep"),
         ("node: {id: 2026-99-99}", "cannot be read"),
+        (BOMB, "nested too deep: its aliases stand for more than 10000 values"),
+        ("listeners: {mqtt: {port: 19:20}}", "listeners.mqtt.port: must be a whole number, not '19:20'"),
+        ("listeners: {mqtt: {message_rate: 1:30.5}}", "message_rate: must be a number, not '1:30.5'"),
         ("[" * 5000, "nested too deep"),
         ("node: {id: " + "{a: " * 5000 + "}" * 5001, "nested too deep"),
         ("auth: {chain: " + "[" * 5000 + "]" * 5000 + "}", "nested too deep"),
