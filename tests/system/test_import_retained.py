@@ -99,6 +99,15 @@ def test_all_of_it_is_taken_over(broker: BrokerProcess, tmp_path: Path) -> None:
         client.expect(wire.SUBACK)
         body = client.expect(wire.PUBLISH).body
     assert b"\x03\x00\x04text" in body and b"\x26\x00\x01k\x00\x01v" in body and b"\x02\x00\x01" in body
-    code, report, errors = run("--file", database, "--to", here)
-    assert (code, report["stored"]) == (0, MESSAGES + 1), (report, errors)
-    assert retained_of(broker) == wanted
+    with Plain(broker.ports["mqtt"], version=5, timeout=60) as client:
+        client.connect("session", clean=False, expiry=3600)
+        # Nothing that is retained is sent for the subscription.
+        client.send(wire.subscribe(1, [("plant/#", 1 | 2 << 4)], version=5))
+        client.expect(wire.SUBACK)
+        for same in (MESSAGES, MESSAGES + 1):
+            code, report, errors = run("--file", database, "--to", here)
+            assert (code, report["stored"], report["same"]) == (0, MESSAGES + 1, same), (report, errors)
+            assert retained_of(broker) == wanted
+        # The one that was newer here, once.
+        assert client.expect_publication().topic == "plant/5/ü"
+        client.expect_silence()

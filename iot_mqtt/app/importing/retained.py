@@ -4,7 +4,7 @@
 
     list: subscribe to filters at QoS 0 ──▶ names only       brokers queue few messages of QoS 1 and 2 for a client, and
     take: subscribe to 50 names at QoS 2 ──▶ the messages     drop the rest; so they are asked for in small portions
-    give: publish, wait for PUBACK, subscribe to the same names and compare
+    give: publish what is not there as it is here, wait for PUBACK, subscribe to the same names and compare
 
 Brokers do not say that all retained messages were sent: a list is over when none has come for a while. Memory holds
 the names, and the messages of one portion.
@@ -23,7 +23,7 @@ from iot_mqtt.app.client.client import Client
 from iot_mqtt.app.client.errors import ClientError, NotTaken
 from iot_mqtt.app.client.options import Link
 from iot_mqtt.app.client.protocol import Settled
-from iot_mqtt.codec import NO_PROPERTIES, Publish, Request
+from iot_mqtt.codec import NO_PROPERTIES, Properties, Publish, Request
 from iot_mqtt.values import ProtocolVersion
 
 #: Names of a portion, and bytes of them.
@@ -48,6 +48,8 @@ class Outcome:
     found: int = 0
     #: At the new broker now, as they are here.
     stored: int = 0
+    #: Of these, those that were so before: they were not published, so that no session gets them once more.
+    same: int = 0
     #: The new broker has one for the topic already, and nobody wanted it replaced.
     kept: int = 0
     #: They were in the list and did not come when they were asked for: deleted meanwhile, or expired.
@@ -146,17 +148,31 @@ class Target:
         self._source = Source(link, patience, quiet)
         self._patience = patience
         self._most_qos = 2 if (most := link.connack.properties.maximum_qos) is None else most
-        #: Topics that are not to be replaced.
-        self._kept: frozenset[bytes] = frozenset()
+        #: Topics that have a retained message already.
+        self._there: frozenset[bytes] = frozenset()
+        self._keep = False
 
-    def keep(self, filters: tuple[str, ...]) -> None:
-        """What is there already stays."""
-        self._kept = frozenset(self._source.names(filters))
+    def look(self, filters: tuple[str, ...], outcome: Outcome, *, keep: bool) -> None:
+        """See what is there already; with ``keep`` it is not replaced."""
+        self._keep = keep
+        try:
+            self._there = frozenset(self._source.names(filters))
+        except NotTaken as error:
+            if keep:
+                raise
+            outcome.notes.append(f"everything is published, because what is here already cannot be seen: {error}")
 
     def give(self, messages: list[Publish], outcome: Outcome) -> None:
         """Publish them, and see that they are there. Raises ``ClientError`` if it is not known what became of them."""
-        fresh = [message for message in messages if message.topic not in self._kept]
-        outcome.kept += len(messages) - len(fresh)
+        known = [message for message in messages if message.topic in self._there]
+        fresh = [message for message in messages if message.topic not in self._there]
+        if self._keep:
+            outcome.kept += len(known)
+        else:
+            others = self._others(known)
+            outcome.stored += len(known) - len(others)
+            outcome.same += len(known) - len(others)
+            fresh += others
         sent: dict[bytes, bytes] = {}
         by_id: dict[int, bytes] = {}
         for message in fresh:
@@ -176,9 +192,16 @@ class Target:
                 del sent[topic]
                 outcome.refused += 1
                 outcome.note(topic, words.sentence(answer.reason, answer.said))
-        self._look(sent, outcome)
+        self._see(sent, outcome)
 
-    def _look(self, sent: dict[bytes, bytes], outcome: Outcome) -> None:
+    def _others(self, messages: list[Publish]) -> list[Publish]:
+        """Those that are there otherwise, or not any more."""
+        if not messages:
+            return []
+        there = {one.topic: self._ours(one) for one in self._source.take([one.topic for one in messages])}
+        return [one for one in messages if one.topic not in there or not _same(self._ours(one), there[one.topic])]
+
+    def _see(self, sent: dict[bytes, bytes], outcome: Outcome) -> None:
         """Whether what was sent is there."""
         there = {message.topic: message.payload for message in self._source.take(list(sent))} if sent else {}
         for topic, payload in sent.items():
@@ -203,6 +226,18 @@ class Target:
         settled = self._client.settled
         while settled:
             yield settled.popleft()
+
+
+def _same(one: Publish, other: Publish) -> bool:
+    """But for the time that is left of them."""
+    return _timeless(one) == _timeless(other)
+
+
+def _timeless(message: Publish) -> tuple[bytes, int, Properties]:
+    properties = message.properties
+    if properties.message_expiry_interval is not None:
+        properties = replace(properties, message_expiry_interval=0)
+    return message.payload, message.qos, properties
 
 
 def portions(topics: Iterable[bytes]) -> Iterator[list[bytes]]:

@@ -25,6 +25,7 @@ _FILE: Final = click.Path(exists=True, dir_okay=False)
 _VERSION: Final = click.Choice(("31", "311", "5"))
 #: Bytes of payload that are published before they are waited for.
 _AT_ONCE: Final = 4 * 1024 * 1024
+_COUNTS: Final = ("found", "stored", "same", "kept", "gone", "refused", "differ")
 _URL: Final = "mqtt[s]://[user[:password]@]host[:port]"
 
 
@@ -61,7 +62,8 @@ def import_retained(**options: Any) -> None:
     iot-mqtt import retained --file /var/lib/mosquitto/mosquitto.db
 
     Payload, QoS and the properties of MQTT 5 stay. Each message is looked for after it was acknowledged. Running it
-    again is harmless, but what is newer here is replaced unless --keep says otherwise.
+    again is harmless: what is the same here is not published again. What is newer here is replaced, unless --keep says
+    otherwise, and goes to the sessions that subscribe to it, as every message.
 
     Exit codes: those of `iot-mqtt pub`; 5 also if some messages were refused, or are not there as they were sent.
     """  # noqa: D301 - a sign of click's
@@ -101,8 +103,7 @@ def _run(options: dict[str, Any], outcome: Outcome, ends: ExitStack) -> None:
         if options["dry_run"]:
             return
         target = Target(_open(_end(options, "to", "to"), ends), patience, quiet)
-        if options["keep"]:
-            target.keep(options["filters"])
+        target.look(options["filters"], outcome, keep=options["keep"])
         for messages in source:
             target.give(messages, outcome)
             doing[0] = f"{outcome.stored} of {outcome.found} retained messages taken over"
@@ -144,7 +145,9 @@ def _told(error: ClientError, outcome: Outcome) -> ClientError:
 
 def _say(outcome: Outcome, options: dict[str, Any]) -> None:
     if options["as_json"]:
-        counts = {name: getattr(outcome, name) for name in ("found", "stored", "kept", "gone", "refused", "differ")}
+        counts = {
+            name: getattr(outcome, name) for name in ("found", "stored", "same", "kept", "gone", "refused", "differ")
+        }
         print_json({**counts, "notes": outcome.notes, "dry_run": options["dry_run"]})
         return
     for note in outcome.notes:
@@ -156,6 +159,7 @@ def _say(outcome: Outcome, options: dict[str, Any]) -> None:
         return
     text = f"{outcome.stored} of {outcome.found} retained messages are here now"
     for count, said in (
+        (outcome.same, "of them were so before"),
         (outcome.kept, "were here before and stay"),
         (outcome.gone, "were deleted meanwhile"),
         (outcome.refused, "were refused"),
