@@ -3,30 +3,67 @@
 ::
 
     read() ──▶ thread: the call that reads ──▶ reactor: all who asked meanwhile are answered
+
+The thread is one of its own for each read, and nobody waits for it when the process ends: a file system that hangs
+takes no place from others, and keeps no node from stopping.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.defer import TimeoutError as TookTooLong
 from twisted.internet.threads import deferToThreadPool
+from twisted.python.failure import Failure
 
 from iot_mqtt.errors import Unavailable
 
 Found = TypeVar("Found")
+Done = Callable[[bool, Any], object]
+
+
+class Threads(Protocol):
+    """What runs a call beside the reactor; ``done`` is told whether it went well, and the result or failure."""
+
+    def callInThreadWithCallback(
+        self, done: Done, call: Callable[..., Any], *arguments: Any, **named: Any
+    ) -> object: ...
+
+
+class OwnThreads:
+    """A thread for each call."""
+
+    def callInThreadWithCallback(self, done: Done, call: Callable[..., Any], *arguments: Any, **named: Any) -> None:
+        def work() -> None:
+            try:
+                result = call(*arguments, **named)
+            except BaseException:  # noqa: BLE001 - whatever it is, it is told in the reactor's thread
+                done(False, Failure())  # noqa: FBT003 - Twisted's signature
+            else:
+                done(True, result)  # noqa: FBT003
+
+        threading.Thread(target=work, name="iot-mqtt-files", daemon=True).start()
 
 
 class SlowFiles(Generic[Found]):
     """What ``call`` reads. After ``patience`` seconds a file system that hangs keeps one thread, and no caller."""
 
-    def __init__(self, call: Callable[[], Found], reactor: Any, patience: float, what: str) -> None:
+    def __init__(
+        self,
+        call: Callable[[], Found],
+        reactor: Any,
+        patience: float,
+        what: str,
+        threads: Threads = OwnThreads(),  # noqa: B008 - it has nothing of its own
+    ) -> None:
         self._call = call
         self._reactor = reactor
         self._patience = patience
         self._what = what
+        self._threads: Any = threads
         self._waiting: list[Deferred[Found]] = []
         self._reading = False
 
@@ -34,8 +71,7 @@ class SlowFiles(Generic[Found]):
         """What is there now; what ``call`` raises, and ``Unavailable`` when the files do not come."""
         if not self._reading:
             self._reading = True
-            pool = self._reactor.getThreadPool()
-            reading: Deferred[Found] = deferToThreadPool(self._reactor, pool, self._call)
+            reading: Deferred[Found] = deferToThreadPool(self._reactor, self._threads, self._call)
             reading.addBoth(self._done)
         waiting: Deferred[Found] = Deferred()
         waiting.addTimeout(self._patience, self._reactor)
@@ -43,7 +79,7 @@ class SlowFiles(Generic[Found]):
         try:
             return await waiting
         except TookTooLong as error:
-            raise Unavailable(f"{self._what} cannot be read: its file system does not answer") from error
+            raise Unavailable(f"{self._what}: nothing was read within {self._patience:g} seconds") from error
         finally:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)

@@ -6,86 +6,114 @@ was when a new text of it is wrong; one that is taken out of a directory says no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from iot_mqtt.auth.acl import parse_rules
-from iot_mqtt.auth.files import FileError, WatchedFile, signature_of
+from iot_mqtt.auth.files import FileError, Looked, Signature, WatchedFile, signature_of
 from iot_mqtt.auth.sections import Rules
 
-#: The paths of a look that could not be used, and what they looked like: each is told of once.
-_Wrong = dict[str, tuple[int, int, int] | None]
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A file, how it was found, and the entry of the paths that it was found by."""
+
+    file: WatchedFile[Rules]
+    looked: Looked[Rules] | None
+    entry: str
+
+
+@dataclass(frozen=True, slots=True)
+class RulesLooked:
+    """All files as they were found."""
+
+    #: By path.
+    files: Mapping[str, _Known]
+    #: The paths that could not be used, and what they looked like: each is told of once.
+    wrong: Mapping[str, Signature]
+    errors: Sequence[FileError] = ()
 
 
 class AclFiles:
     """What they say now, in their order. Construction raises ``FileError``."""
 
-    __slots__ = ("content", "_paths", "_files", "_wrong")
+    __slots__ = ("content", "_paths", "_now")
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = tuple(paths)
-        #: By path; behind each the entry of ``paths`` that it was found by.
-        self._files: dict[str, tuple[WatchedFile[Rules], str]] = {}
-        self._wrong: _Wrong = {}
+        self._now = RulesLooked({}, {})
         self.content: tuple[Rules, ...] = ()
-        for error in self.renew(changed_only=False):
+        for error in self.take(self.look(changed_only=False)):
             raise error
 
-    def renew(self, *, changed_only: bool) -> list[FileError]:
-        """Read again what there is; with ``changed_only`` what is another file than last time. Errors are told once."""
-        if not changed_only:
-            self._wrong.clear()
-        errors: list[FileError] = []
-        wrong: _Wrong = {}
-        files: dict[str, tuple[WatchedFile[Rules], str]] = {}
-        for entry in self._paths:
-            for path in self._found_by(entry, wrong, errors):
-                known = self._files.get(path)
-                file = self._new(path, wrong, errors) if known is None else known[0]
-                if known is not None and entry not in wrong:
-                    _renew(known[0], errors, changed_only=changed_only)
-                if file is not None:
-                    files.setdefault(path, (file, entry))
-        self._files, self._wrong = files, wrong
-        content = tuple(file.content for file, _ in files.values())
+    def look(self, *, changed_only: bool) -> RulesLooked:
+        """What there is now; with ``changed_only`` only other files than last time are read. In any thread."""
+        return _Look(self._now, changed_only=changed_only).at(self._paths)
+
+    def take(self, looked: RulesLooked) -> list[FileError]:
+        """Go by these from now on. Errors are told once."""
+        errors = [*looked.errors]
+        for known in looked.files.values():
+            if known.looked is not None and (error := known.file.take(known.looked)) is not None:
+                errors.append(error)
+        errors.sort(key=lambda error: error.path)
+        self._now = looked
+        content = tuple(known.file.content for known in looked.files.values())
         if content != self.content:
             self.content = content
         return errors
 
-    def _found_by(self, entry: str, wrong: _Wrong, errors: list[FileError]) -> list[str]:
+
+class _Look:
+    """One look at all paths."""
+
+    def __init__(self, before: RulesLooked, *, changed_only: bool) -> None:
+        self._before = before
+        self._changed_only = changed_only
+        #: What was told of already.
+        self._told = before.wrong if changed_only else {}
+        self._wrong: dict[str, Signature] = {}
+        self._errors: list[FileError] = []
+
+    def at(self, paths: Sequence[str]) -> RulesLooked:
+        files: dict[str, _Known] = {}
+        for entry in paths:
+            for path in self._found_by(entry):
+                known = self._before.files.get(path)
+                if known is None:
+                    file, looked = self._new(path), None
+                else:
+                    file = known.file
+                    looked = None if entry in self._wrong else file.look(changed_only=self._changed_only)
+                if file is not None:
+                    files.setdefault(path, _Known(file, looked, entry))
+        return RulesLooked(files, self._wrong, self._errors)
+
+    def _found_by(self, entry: str) -> list[str]:
         """The files that an entry means; where it cannot be looked at, those that it meant last time."""
-        known = [path for path, (_, by) in self._files.items() if by == entry]
+        known = [path for path, one in self._before.files.items() if one.entry == entry]
         was_directory = any(path != entry for path in known)
         if not was_directory and not Path(entry).is_dir():
             return [entry]
         try:
             names = sorted(one.name for one in Path(entry).iterdir() if one.is_file())
         except OSError as error:
-            wrong[entry] = None
-            if entry not in self._wrong:
-                errors.append(FileError(entry, None, f"cannot be read: {error.strerror}"))
+            self._wrong[entry] = None
+            if entry not in self._told:
+                self._errors.append(FileError(entry, None, f"cannot be read: {error.strerror}"))
             return known
         return [str(Path(entry) / name) for name in names if name[0] != "." and name[-1] != "~"]
 
-    def _new(self, path: str, wrong: _Wrong, errors: list[FileError]) -> WatchedFile[Rules] | None:
+    def _new(self, path: str) -> WatchedFile[Rules] | None:
         """A file that was not there before; None if it is wrong."""
         signature = signature_of(path)
-        if path in self._wrong and self._wrong[path] == signature:
-            wrong[path] = signature
+        if path in self._told and self._told[path] == signature:
+            self._wrong[path] = signature
             return None
         try:
             return WatchedFile(path, parse_rules)
         except FileError as error:
-            wrong[path] = signature
-            errors.append(error)
+            self._wrong[path] = signature
+            self._errors.append(error)
             return None
-
-
-def _renew(file: WatchedFile[Rules], errors: list[FileError], *, changed_only: bool) -> None:
-    try:
-        if changed_only:
-            file.reload_if_changed()
-        else:
-            file.reload()
-    except FileError as error:
-        errors.append(error)

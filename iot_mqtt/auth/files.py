@@ -1,13 +1,20 @@
-"""Text files that people edit while the broker runs: read as a whole, kept as they were when a new text is wrong."""
+"""Text files that people edit while the broker runs: read as a whole, kept as they were when a new text is wrong.
+
+Looking at a file may take as long as its file system does. So ``look`` changes nothing and may be called in any thread;
+``take`` puts in force what it has found, in the reactor's.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from iot_mqtt.plain_files import read_plain
+
 T = TypeVar("T")
+Signature = tuple[int, int, int] | None
 
 
 class FileError(Exception):
@@ -20,37 +27,57 @@ class FileError(Exception):
         self.detail = detail
 
 
+@dataclass(frozen=True, slots=True)
+class Looked(Generic[T]):
+    """A file as it was found."""
+
+    signature: Signature
+    #: What its text says; of a wrong one, what it said before.
+    content: T
+    #: Why the text that is there cannot be used.
+    error: FileError | None = None
+
+
 class WatchedFile(Generic[T]):
-    """The parsed content of a file. Construction raises ``FileError``; so do reloads, which then change nothing.
+    """The parsed content of a file. Construction raises ``FileError``.
 
     ``parse`` is given (text, path) and raises ``FileError`` with the line that is wrong.
     """
 
-    __slots__ = ("path", "content", "_parse", "_seen")
+    __slots__ = ("path", "_parse", "_now")
 
     def __init__(self, path: str, parse: Callable[[str, str], T]) -> None:
         self.path = path
         self._parse = parse
-        self.reload()
+        # Looked at first: a change while it is being read is then seen by the next look.
+        signature = signature_of(path)
+        self._now = Looked(signature, parse(read_text(path), path))
 
-    def reload(self) -> None:
-        """Read the file again, whether it changed or not."""
-        # Looked at first: a change while it is being read is then seen by the next check.
-        self._seen = signature_of(self.path)
-        self.content: T = self._parse(read_text(self.path), self.path)
+    @property
+    def content(self) -> T:
+        return self._now.content
 
-    def reload_if_changed(self) -> bool:
-        """Read the file again if it is another than last time. A wrong text raises once, not at every check."""
-        if signature_of(self.path) == self._seen:
-            return False
-        self.reload()
-        return True
+    def look(self, *, changed_only: bool) -> Looked[T]:
+        """As it is now. With ``changed_only`` it is not read if it is the same file as last time."""
+        now = self._now
+        signature = signature_of(self.path)
+        if changed_only and signature == now.signature:
+            return now
+        try:
+            return Looked(signature, self._parse(read_text(self.path), self.path))
+        except FileError as error:
+            return Looked(signature, now.content, error)
+
+    def take(self, looked: Looked[T]) -> FileError | None:
+        """Go by this from now on. A wrong text is told once, not at every look."""
+        before, self._now = self._now, looked
+        return None if looked is before else looked.error
 
 
 def read_text(path: str) -> str:
     """The file's text; ``FileError`` if it cannot be read or is no UTF-8."""
     try:
-        data = Path(path).read_bytes()
+        data = read_plain(path)
     except OSError as error:
         raise FileError(path, None, f"cannot be read: {error.strerror}") from error
     try:
@@ -59,7 +86,7 @@ def read_text(path: str) -> str:
         raise FileError(path, data.count(b"\n", 0, error.start) + 1, "is not UTF-8") from error
 
 
-def signature_of(path: str) -> tuple[int, int, int] | None:
+def signature_of(path: str) -> Signature:
     """What is another when the file is; None while there is none."""
     try:
         status = os.stat(path)  # noqa: PTH116 - every few seconds, for a path that is a str anyway

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from iot_mqtt.auth.accounts import Accounts, Kept, Store
 from iot_mqtt.auth.acl import Rules, parse_brought
-from iot_mqtt.auth.acl_files import AclFiles
+from iot_mqtt.auth.acl_files import AclFiles, RulesLooked
 from iot_mqtt.auth.building import NAMELESS, STORES, VOUCHING, Builder, names_of
 from iot_mqtt.auth.chain import Chains, Link, Said
 from iot_mqtt.auth.explaining import Answer, Question
 from iot_mqtt.auth.fair_queue import Allowance
-from iot_mqtt.auth.files import FileError, WatchedFile
+from iot_mqtt.auth.files import FileError, Looked, WatchedFile
 from iot_mqtt.auth.generations import Generations
 from iot_mqtt.auth.grid_rules import AclDesk, GridRules
 from iot_mqtt.auth.grid_users import GridUsers
@@ -108,14 +109,15 @@ class Access:
         if directory is not None and self._grid_rules is not None:
             directory.watch(RULES, self._rules_changed)
 
-    def reload(self) -> list[FileError]:
-        """Read both files again. A file that is wrong keeps what it said before; its error is returned."""
-        self._verifier.forget()
-        return self._renew(changed_only=False)
+    def look(self, *, changed_only: bool) -> Callable[[], list[FileError]]:
+        """What the files say now, in any thread; with ``changed_only`` those are read that are others than last time.
 
-    def reload_if_changed(self) -> list[FileError]:
-        """Like ``reload`` for the files that changed since last time; costs two ``stat`` calls when none did."""
-        return self._renew(changed_only=True)
+        What it returns puts that in force, in the reactor's thread: a file that is wrong keeps what it said before, and
+        its error is returned.
+        """
+        files = [(file, file.look(changed_only=changed_only)) for file in self._files()]
+        rules = None if self._rules is None else self._rules.look(changed_only=changed_only)
+        return partial(self._take, files, rules, forget=not changed_only)
 
     def close(self) -> None:
         """Stop the threads; clients that wait for a verdict are told to come back."""
@@ -269,16 +271,16 @@ class Access:
         self.authorizer.renew()
         self.on_changed(names.intersection(self._directory.of(RETIRED)))
 
-    def _renew(self, *, changed_only: bool) -> list[FileError]:
+    def _take(
+        self, files: list[tuple[WatchedFile[Any], Looked[Any]]], rules: RulesLooked | None, *, forget: bool
+    ) -> list[FileError]:
+        if forget:
+            self._verifier.forget()
         before = self._rules and self._rules.content
         knew = None if self._users is None else self._users.content
-        errors = []
-        for file in self._files():
-            try:
-                file.reload_if_changed() if changed_only else file.reload()
-            except FileError as error:
-                errors.append(error)
-        errors += self._rules.renew(changed_only=changed_only) if self._rules is not None else ()
+        errors = [error for file, looked in files if (error := file.take(looked)) is not None]
+        if self._rules is not None and rules is not None:
+            errors += self._rules.take(rules)
         if self._rules and self._rules.content is not before:
             self._book = self._bound()
             self.authorizer.renew()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from iot_mqtt.plain_files import read_plain
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -32,7 +33,7 @@ def read_certificate(path: str) -> Certificate:
     # Late: it takes 20 ms and 5 MB, and a node without TLS needs none of it.
     from cryptography import x509
 
-    found = x509.load_pem_x509_certificates(Path(path).read_bytes())[0]
+    found = x509.load_pem_x509_certificates(read_plain(path))[0]
     return Certificate(path, _names(found), found.not_valid_after_utc.timestamp())
 
 

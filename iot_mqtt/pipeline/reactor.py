@@ -2,7 +2,7 @@
 # mypy: disable-error-code="no-untyped-call"
 """Twisted's epoll reactor with a shorter way to ``doRead`` and a notion of the end of a turn.
 
-Five differences from ``EPollReactor``:
+Six differences from ``EPollReactor``:
 
 * A descriptor that is only readable, the usual case, is read at once. Twisted sets up a logging context for each
   event (``log.callWithLogger``), which costs more than the read of a small packet; here that is left to the case that
@@ -12,6 +12,7 @@ Five differences from ``EPollReactor``:
 * The loop itself asks for the time once per turn, and looks at the timers only when one is due or new. Twisted's makes
   ten calls around each poll, which is a tenth of what a turn with one small message costs.
 * ``watch`` asks nothing about a socket that has just been accepted.
+* Threads of its pool are not waited for without end when it stops: what they do with files may hang.
 * Timers go by the monotonic clock. Twisted's go by the wall clock: when that is put back by an hour, no timer is due
   for an hour, and nobody's keep-alive ends.
 
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import select
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -35,8 +37,20 @@ __all__ = ["TurnReactor", "install"]
 _IN = select.EPOLLIN
 #: Events of one turn at most. The list is allocated before every poll, so it must not grow with the connections.
 EVENTS_PER_TURN = 1024
+#: Seconds that a thread of the pool gets to end.
+THREAD_SECONDS = 1.0
 #: Seconds after which the reactor looks up without an event: what epoll takes as milliseconds has 31 bits.
 LONGEST_WAIT = 2_000_000.0
+
+
+class PoolThread(threading.Thread):
+    """Does not keep the process from ending."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named, daemon=True)
+
+    def join(self, timeout: float | None = None) -> None:
+        super().join(THREAD_SECONDS if timeout is None else timeout)
 
 
 class TurnReactor(epollreactor.EPollReactor):
@@ -49,6 +63,11 @@ class TurnReactor(epollreactor.EPollReactor):
         #: Descriptors that have something in this turn.
         self.ready = 1
         super().__init__()
+
+    def _initThreadPool(self) -> None:
+        super()._initThreadPool()
+        pool: Any = self.threadpool
+        pool.threadFactory = PoolThread
 
     def call_at_turn_end(self, call: Callable[[], None]) -> None:
         """Call this once after the events of this turn, before the reactor waits again."""

@@ -10,8 +10,9 @@ import datetime
 import math
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from iot_mqtt.plain_files import read_plain
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -67,7 +68,7 @@ def lists_in(path: str) -> Iterator[x509.CertificateRevocationList]:
     # Late: who has no lists need not load the library.
     from cryptography.x509 import load_pem_x509_crl
 
-    for text in _LIST.findall(Path(path).read_bytes()):
+    for text in _LIST.findall(read_plain(path)):
         yield load_pem_x509_crl(text)
 
 
@@ -91,7 +92,7 @@ def require_authorities(path: str, authorities: str) -> None:
     """Raise ``ForeignList`` unless every list of a file was signed by an authority of another."""
     from cryptography import x509
 
-    known = x509.load_pem_x509_certificates(Path(authorities).read_bytes())
+    known = x509.load_pem_x509_certificates(read_plain(authorities))
     for one in lists_in(path):
         named = [authority for authority in known if authority.subject == one.issuer]
         if not named:

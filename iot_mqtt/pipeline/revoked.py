@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Iterable, Mapping, Set
 
 from iot_mqtt.errors import Refused
 from iot_mqtt.pipeline.channel import Channel
@@ -19,11 +20,11 @@ log = logging.getLogger(__name__)
 class Shown:
     """Of one port."""
 
-    __slots__ = ("_lists", "_numbers", "_issuers")
+    __slots__ = ("_noted", "_numbers", "_issuers")
 
-    def __init__(self, lists: tuple[str, ...]) -> None:
-        """``lists``: the files; without any nothing is noted."""
-        self._lists = lists
+    def __init__(self, *, noted: bool) -> None:
+        """``noted``: there are lists."""
+        self._noted = noted
         #: Channel → issuer and number of its certificate.
         self._numbers: dict[Channel, tuple[bytes, int]] = {}
         #: Each issuer once: most clients share theirs.
@@ -34,7 +35,7 @@ class Shown:
 
     def came(self, channel: Channel, tls: ssl.SSLObject) -> None:
         """Its handshake is done."""
-        shown = tls.getpeercert(binary_form=True) if self._lists else None
+        shown = tls.getpeercert(binary_form=True) if self._noted else None
         if shown:
             # Late: who has no lists need not load the library.
             from cryptography.x509 import load_der_x509_certificate
@@ -47,24 +48,19 @@ class Shown:
         """It is gone."""
         self._numbers.pop(channel, None)
 
-    def close_revoked(self) -> None:
-        """Hold what is here against the lists, which OpenSSL has just read."""
-        if not self._numbers:
-            return
-        revoked = self._revoked()
-        for channel, shown in list(self._numbers.items()):
-            if shown in revoked:
+    def close_revoked(self, revoked: Mapping[bytes, Set[int]]) -> None:
+        """Hold what is here against the lists that count from now on: numbers by their issuer."""
+        for channel, (issuer, number) in list(self._numbers.items()):
+            if number in revoked.get(issuer, ()):
                 log.warning("a client is disconnected: its certificate is revoked", extra={"peer": channel.peer})
                 # Whatever the client speaks, there may be words for it.
                 channel.pipeline.fire_failed(Refused("the client's certificate is revoked"))
 
-    def _revoked(self) -> set[tuple[bytes, int]]:
-        """Of the numbers that were shown here, those in the lists."""
-        shown = set(self._numbers.values())
-        found: set[tuple[bytes, int]] = set()
-        for path in self._lists:
-            for revoked in lists_in(path):
-                issuer = revoked.issuer.public_bytes()
-                if issuer in self._issuers:
-                    found.update(one for entry in revoked if (one := (issuer, entry.serial_number)) in shown)
-        return found
+
+def revoked_in(lists: Iterable[str]) -> dict[bytes, set[int]]:
+    """What the lists of these files name: numbers by their issuer. Raises ``OSError`` or ``ValueError``."""
+    found: dict[bytes, set[int]] = {}
+    for path in lists:
+        for revoked in lists_in(path):
+            found.setdefault(revoked.issuer.public_bytes(), set()).update(entry.serial_number for entry in revoked)
+    return found

@@ -13,17 +13,19 @@ import logging
 import os
 import ssl
 from collections import Counter
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from iot_mqtt.pipeline.certificates import Certificate, read_certificate
 from iot_mqtt.pipeline.login_budget import LoginBudget
 from iot_mqtt.pipeline.revocation_lists import ForeignList, RevocationList, read_lists, require_authorities
-from iot_mqtt.pipeline.revoked import Shown
+from iot_mqtt.pipeline.revoked import Shown, revoked_in
 from iot_mqtt.pipeline.settings import TlsSettings
 from iot_mqtt.pipeline.tls import kind_of_failure, ssl_text
+from iot_mqtt.plain_files import require_plain
 
-__all__ = ["TlsConfigurationError", "TlsContext"]
+__all__ = ["TlsConfigurationError", "TlsContext", "TlsLooked"]
 
 log = logging.getLogger(__name__)
 
@@ -45,10 +47,30 @@ class TlsConfigurationError(Exception):
     """A certificate, key or option that cannot be used; the text names the file."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What the files came to."""
+
+    context: ssl.SSLContext
+    certificates: tuple[Certificate, ...]
+    lists: tuple[RevocationList, ...]
+    #: Numbers that the lists name, by their issuer.
+    revoked: Mapping[bytes, Set[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class TlsLooked:
+    """The files as they were found; ``made`` is None where they were not read."""
+
+    signature: _Signature
+    made: _Made | TlsConfigurationError | None
+
+
 class TlsContext:
     """Makes the TLS side of each new connection of a listener, and counts how handshakes fail.
 
-    ``reload`` takes renewed files into use for connections that follow. Raises ``TlsConfigurationError``.
+    What ``look`` finds in renewed files ``take`` takes into use for connections that follow. Looking changes nothing
+    and may be done in any thread, because files may be slow. Construction raises ``TlsConfigurationError``.
     """
 
     def __init__(self, settings: TlsSettings, handshakes: LoginBudget | None = None) -> None:
@@ -59,59 +81,71 @@ class TlsContext:
         self.failures: Counter[str] = Counter()
         #: The files of now could not be used; those of before still are.
         self.outdated = False
-        self.certificates: tuple[Certificate, ...] = ()
-        self.revocation_lists: tuple[RevocationList, ...] = ()
         #: The clients' certificates of the connections that there are, where there are lists of revoked ones.
-        self.shown = Shown(settings.crl)
+        self.shown = Shown(noted=bool(settings.crl))
         self._seen = self._being_written = _signatures(settings)
-        self._load()
+        self._made = _make(settings)
 
-    def reload(self) -> None:
-        """Read the files again; if they cannot be used the old ones stay, and the error is raised."""
-        self._seen = _signatures(self.settings)
-        self.outdated = True
-        self._load()
-        self.outdated = False
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        return self._made.certificates
 
-    def reload_if_changed(self) -> bool:
-        """Like ``reload``, if a file is another than last time and was so at the last look, too: certificate and key
-        are seldom replaced in the same instant. Costs a ``stat`` for each file.
+    @property
+    def revocation_lists(self) -> tuple[RevocationList, ...]:
+        return self._made.lists
+
+    def look(self, *, changed_only: bool) -> TlsLooked:
+        """As the files are now. With ``changed_only`` they are read if one is another than last time and was so at the
+        last look, too: certificate and key are seldom replaced in the same instant. Else it costs a ``stat`` for each.
         """
         now = _signatures(self.settings)
-        before, self._being_written = self._being_written, now
-        if now == self._seen or now != before:
+        if changed_only and (now == self._seen or now != self._being_written):
+            return TlsLooked(now, None)
+        try:
+            return TlsLooked(now, _make(self.settings))
+        except TlsConfigurationError as error:
+            return TlsLooked(now, error)
+
+    def take(self, looked: TlsLooked) -> bool:
+        """Whether there is something new. If it cannot be used the old files stay, and the error is raised."""
+        self._being_written = looked.signature
+        if looked.made is None:
             return False
-        self.reload()
+        self._seen = looked.signature
+        self.outdated = isinstance(looked.made, TlsConfigurationError)
+        if isinstance(looked.made, TlsConfigurationError):
+            raise looked.made
+        self._made = looked.made
+        self.shown.close_revoked(looked.made.revoked)
         return True
 
     def wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
         """The server's side of one connection."""
-        return self._context.wrap_bio(incoming, outgoing, server_side=True)
+        return self._made.context.wrap_bio(incoming, outgoing, server_side=True)
 
     def failed(self, error: ssl.SSLError) -> None:
         """A connection ended by this."""
         self.failures[kind_of_failure(error)] += 1
 
-    def _load(self) -> None:
-        settings = self.settings
-        context = build(settings, settings.certificate, settings.key)
-        certificates = [_read(settings.certificate)]
-        by_name: dict[str, ssl.SSLContext | None] = dict.fromkeys(certificates[0].names)
-        for path, key in settings.certificates:
-            further, certificate = build(settings, path, key), _read(path)
-            certificates.append(certificate)
-            if not certificate.names:
-                raise TlsConfigurationError(f"TLS: {path} names no host, and no client could ask for it")
-            for name in certificate.names:
-                by_name.setdefault(name, further)
-        if settings.certificates:
-            context.sni_callback = partial(_choose, by_name)
-        lists = tuple(one for path in settings.crl for one in _read_lists(path, settings.client_ca))
-        self._context, self.certificates, self.revocation_lists = context, tuple(certificates), lists
-        try:
-            self.shown.close_revoked()
-        except (OSError, ValueError) as error:
-            raise TlsConfigurationError(f"TLS: cannot read {', '.join(settings.crl)}: {ssl_text(error)}") from error
+
+def _make(settings: TlsSettings) -> _Made:
+    context = build(settings, settings.certificate, settings.key)
+    certificates = [_read(settings.certificate)]
+    by_name: dict[str, ssl.SSLContext | None] = dict.fromkeys(certificates[0].names)
+    for path, key in settings.certificates:
+        further, certificate = build(settings, path, key), _read(path)
+        certificates.append(certificate)
+        if not certificate.names:
+            raise TlsConfigurationError(f"TLS: {path} names no host, and no client could ask for it")
+        for name in certificate.names:
+            by_name.setdefault(name, further)
+    if settings.certificates:
+        context.sni_callback = partial(_choose, by_name)
+    lists = tuple(one for path in settings.crl for one in _read_lists(path, settings.client_ca))
+    try:
+        return _Made(context, tuple(certificates), lists, revoked_in(settings.crl))
+    except (OSError, ValueError) as error:
+        raise TlsConfigurationError(f"TLS: cannot read {', '.join(settings.crl)}: {ssl_text(error)}") from error
 
 
 def _choose(
@@ -137,7 +171,7 @@ def build(settings: TlsSettings, certificate: str, key: str) -> ssl.SSLContext:
     what = certificate
     try:
         for what in filter(None, (certificate, key, settings.client_ca, *settings.crl)):
-            Path(what).open("rb").close()
+            require_plain(what)
         what = f"{certificate} with the key {key}"
         context.load_cert_chain(certificate, key, _no_passphrase)
         what = f"ciphers {settings.ciphers!r}"

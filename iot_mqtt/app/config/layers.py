@@ -15,6 +15,7 @@ import yaml
 
 from iot_mqtt.app.config.errors import Layer, Origin, Problem
 from iot_mqtt.app.config.yaml_loader import Loader, yaml_of
+from iot_mqtt.plain_files import read_plain
 
 ENVIRONMENT_PREFIX = "IOT_MQTT__"
 _NEARLY = "IOT_MQTT_"
@@ -45,7 +46,7 @@ def default_file() -> str | None:
 def file_settings(path: str, problems: list[Problem], layer: Layer = Layer.FILE) -> list[Setting]:
     """Every leaf of a YAML file with its line and column; none if it is not readable as one mapping."""
     try:
-        root = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=Loader)
+        root = yaml.compose(read_plain(path).decode(), Loader=Loader)
     except OSError as error:
         problems.append(Problem(Origin(layer, path), "", _reason(error)))
         return []

@@ -14,6 +14,7 @@ from iot_mqtt.app.config.errors import Problem
 from iot_mqtt.app.config.layers import Setting
 from iot_mqtt.app.config.limits import KEYS, pattern_of
 from iot_mqtt.app.config.maps import MAPS
+from iot_mqtt.plain_files import read_plain
 from iot_mqtt.secrecy import is_secret
 
 SUFFIX = "_file"
@@ -62,8 +63,7 @@ def _filled(setting: Setting, secret: str, problems: list[Problem]) -> Setting |
         return None
     path = Path(setting.origin.directory) / Path(setting.value).expanduser()
     try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST + 1)
+        content = read_plain(str(path), _LARGEST + 1)
         text = content.decode().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         told = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "is not text"

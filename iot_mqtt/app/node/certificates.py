@@ -7,10 +7,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 
 from iot_mqtt.pipeline import TlsConfigurationError, TlsContext
 from iot_mqtt.pipeline.revocation_lists import counting, troubles
+from iot_mqtt.pipeline.tls_context import TlsLooked
 from iot_mqtt.ports.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -22,8 +24,8 @@ LOOK_SECONDS = 0.5
 WARN_DAYS = 14
 SAY_SECONDS = 86_400.0
 
-#: Makes a call now and every so many seconds (``periodic.Periodic``).
-Repeat = Callable[[float, Callable[[], object]], None]
+#: Has the files looked at now and every so many seconds.
+Repeat = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +71,21 @@ class Certificates:
         """A port was closed."""
         self._ports.pop(name, None)
 
-    def reload(self) -> None:
-        """Read all files again; those that cannot be used change nothing but the log."""
-        for name, context in self._ports.items():
-            self._renew(name, context, changed_only=False)
-        self._say_at = 0.0
+    def look(self, *, changed_only: bool) -> Callable[[], None]:
+        """What all files say now, in any thread; with ``changed_only`` those that changed are read.
 
-    def look(self) -> None:
-        """Read those again that changed, and once a day say what is over soon; of a list, which may live hours, at
-        once.
+        What it returns takes that into use, in the reactor's thread; files that cannot be used change nothing but the
+        log.
         """
-        for name, context in self._ports.items():
-            self._renew(name, context, changed_only=True)
+        found = [(name, context, context.look(changed_only=changed_only)) for name, context in [*self._ports.items()]]
+        return partial(self._take, found, all_of_them=not changed_only)
+
+    def _take(self, found: list[tuple[str, TlsContext, TlsLooked]], *, all_of_them: bool) -> None:
+        """And once a day say what is over soon; of a list, which may live hours, at once."""
+        for name, context, looked in found:
+            self._renew(name, context, looked)
+        if all_of_them:
+            self._say_at = 0.0
         lists = tuple(self._lists_ending())
         said: Iterable[str] = (one for one in lists if one not in self._said)
         if self._clock.monotonic() >= self._say_at:
@@ -122,13 +127,11 @@ class Certificates:
         repeat = self._repeat
         if self._ports and repeat is not None:
             self._repeat = None
-            repeat(LOOK_SECONDS, self.look)
+            repeat(LOOK_SECONDS)
 
-    def _renew(self, name: str, context: TlsContext, *, changed_only: bool) -> None:
+    def _renew(self, name: str, context: TlsContext, looked: TlsLooked) -> None:
         try:
-            if not changed_only:
-                context.reload()
-            elif context.reload_if_changed():
+            if context.take(looked):
                 log.info("the certificates of listener %s were read again", name)
                 self._say_at = 0.0
         except TlsConfigurationError as error:

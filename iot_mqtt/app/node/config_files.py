@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.configuration import Read
 from iot_mqtt.app.slow_files import SlowFiles
+
+Result = TypeVar("Result")
 
 #: Seconds for the configuration to be read again, or written.
 PATIENCE = 10.0
@@ -29,9 +31,9 @@ class ConfigFiles:
         """As it is written now; ``at_start`` if it came from no files."""
         return at_start if self._reread is None else (await self._slow(self._reread).read()).config
 
-    async def keep(self, write: Callable[[], None]) -> None:
-        """Write what was changed. Raises ``Unavailable``."""
-        await SlowFiles(write, self._reactor, PATIENCE, "the data directory").read()
+    async def run(self, call: Callable[[], Result]) -> Result:
+        """Do something with files. Raises ``Unavailable``, and what ``call`` does."""
+        return await SlowFiles(call, self._reactor, PATIENCE, "a file of the configuration").read()
 
     def _slow(self, reread: Reread) -> SlowFiles[LoadedConfig]:
         return SlowFiles(reread, self._reactor, PATIENCE, "the configuration")

@@ -46,13 +46,18 @@ from iot_mqtt.uplink.desk import RulesRefused
 
 log = logging.getLogger(__name__)
 
-#: Read the configuration again, and keep the changed layer, in a thread. Both raise ``Unavailable``.
+#: Reads the configuration again, in a thread. Raises ``Unavailable``.
 Read = Callable[[], Awaitable[LoadedConfig]]
-Keep = Callable[[Callable[[], None]], Awaitable[None]]
 Answer = TypeVar("Answer")
 
 _WORDS = {one: one.name.lower() for one in Layer}
 _RULES = "uplink.rules"
+
+
+class Run(Protocol):
+    """Does something with files, in a thread. Raises ``Unavailable``."""
+
+    def __call__(self, call: Callable[[], Answer], /) -> Awaitable[Answer]: ...
 
 
 class Ports(Protocol):
@@ -88,7 +93,7 @@ class _Step:
 class Configuration:
     """Of one life of a node. One change at a time."""
 
-    def __init__(self, loaded: LoadedConfig | None, live: LiveKeys, keep: Keep) -> None:
+    def __init__(self, loaded: LoadedConfig | None, live: LiveKeys, run: Run) -> None:
         """``loaded``: None if the configuration came from nowhere; then nothing can be changed."""
         self.loaded = loaded
         self.read: Read | None = None
@@ -96,7 +101,7 @@ class Configuration:
         self.ports: Ports | None = None
         self.rules: Rules | None = None
         self._live = live
-        self._keep = keep
+        self._run = run
         self._lock = DeferredLock()
 
     # What is there.
@@ -153,7 +158,7 @@ class Configuration:
 
         async def change() -> ChangesInfo:
             try:
-                loaded = _checked(await read())
+                loaded = await self._run(partial(_checked, await read()))
             except ConfigError as error:
                 raise ConfigRefused(str(error)) from error
             return await self._take(loaded, dry_run=dry_run)
@@ -241,7 +246,9 @@ class Configuration:
         layers, kept = before.layers, self._kept
         data_dir = data_dir_of((layers.file, layers.environment, layers.command), str(default_of("node.data_dir")))
         try:
-            loaded = _checked(assembled(replace(layers, changed=tuple(changed_now(data_dir, values)))))
+            loaded = await self._run(
+                lambda: _checked(assembled(replace(layers, changed=tuple(changed_now(data_dir, values)))))
+            )
         except ConfigError as error:
             # Where in that file is no help to whoever has not written it.
             raise ConfigRefused(str(error).replace(f"{file_of(data_dir)}: ", "")) from error
@@ -261,7 +268,7 @@ class Configuration:
 
     async def _store(self, data_dir: str, values: Mapping[str, object]) -> None:
         try:
-            await self._keep(partial(write_changed, data_dir, values))
+            await self._run(partial(write_changed, data_dir, values))
         except OSError as error:
             raise Unavailable(f"{file_of(data_dir)} cannot be written: {error.strerror}") from error
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
 from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.configuration import Configuration
+from iot_mqtt.app.node.file_looks import FileLooks
 from iot_mqtt.auth.files import FileError
 from iot_mqtt.auth.service import Access
 
@@ -18,25 +21,26 @@ log = logging.getLogger(__name__)
 class Reloads:
     """Of one life. Connections that are there stay."""
 
-    def __init__(self, access: Access, certificates: Certificates, configuration: Configuration) -> None:
+    def __init__(self, access: Access, certificates: Certificates, configuration: Configuration, reactor: Any) -> None:
         self._access = access
-        self._certificates = certificates
         self._configuration = configuration
-
-    def look(self) -> None:
-        """Read users and rules again if their files have changed; called regularly."""
-        _report(self._access.reload_if_changed())
+        self.users = FileLooks(self._look, reactor, "the files of users and rules")
+        self.certificates = FileLooks(certificates.look, reactor, "the files of certificates")
 
     def reload(self) -> None:
         """Read everything again: users, rules, certificates, the configuration."""
-        _report(self._access.reload())
-        self._certificates.reload()
+        for files in (self.users, self.certificates):
+            reading = ensureDeferred(files.reload())
+            reading.addErrback(lambda failure: log.error("not read again: %s", failure.getErrorMessage()))
         if self._configuration.read is not None:
-            reading = ensureDeferred(self._configuration.reload())
-            reading.addErrback(lambda failure: log.error("the configuration stays: %s", failure.getErrorMessage()))
-        log.info("users, rules and certificates were read again")
+            changing = ensureDeferred(self._configuration.reload())
+            changing.addErrback(lambda failure: log.error("the configuration stays: %s", failure.getErrorMessage()))
+        log.info("users, rules and certificates are read again")
+
+    def _look(self, *, changed_only: bool) -> Callable[[], object]:
+        return partial(_take, self._access.look(changed_only=changed_only))
 
 
-def _report(errors: Iterable[FileError]) -> None:
-    for error in errors:
+def _take(found: Callable[[], Iterable[FileError]]) -> None:
+    for error in found():
         log.error("access rules were not reloaded, the old ones stay: %s", error)

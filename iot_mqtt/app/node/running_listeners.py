@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from twisted.internet.error import CannotListenError
 from twisted.python.failure import Failure
 
 from iot_mqtt.admin.configuration import ConfigRefused, InTheWay, ListenerInfo
 from iot_mqtt.app.config.plugin_entries import plugin_settings
-from iot_mqtt.app.config.sections import Config
+from iot_mqtt.app.config.sections import Config, ListenerConfig
+from iot_mqtt.app.config.tls_checks import make_tls_settings
 from iot_mqtt.app.node.certificates import Certificates
+from iot_mqtt.app.node.configuration import Run
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.listeners import Listeners
 from iot_mqtt.auth.service import Access
-from iot_mqtt.pipeline import TlsConfigurationError
+from iot_mqtt.pipeline import TlsConfigurationError, TlsContext
 from iot_mqtt.plugins.info import PluginError
 
 log = logging.getLogger(__name__)
@@ -31,12 +34,14 @@ class RunningListeners:
         gateways: Gateways,
         certificates: Certificates,
         moved: Callable[[Mapping[str, str]], None],
+        run: Run,
     ) -> None:
         self._listeners = listeners
         self._access = access
         self._gateways = gateways
         self._certificates = certificates
         self._moved = moved
+        self._run = run
 
     async def prepare(self, name: str, config: Config) -> None:
         """What a listener needs is there. Raises ``ConfigRefused``."""
@@ -45,6 +50,7 @@ class RunningListeners:
             self._access.require(told.auth_chain)
         except ValueError as error:
             raise ConfigRefused(f"listeners.{name}.auth_chain: {error}") from error
+        await self._try_certificates(name, told)
         if told.protocol != "frames" or told.codec is None or not plugin_settings(config)[told.codec].enabled:
             return
         known = {plugin.name: plugin for plugin in self._gateways.plugins.info()}
@@ -53,6 +59,16 @@ class RunningListeners:
                 await self._gateways.plugins.enable(told.codec)
             except PluginError as error:
                 raise ConfigRefused(f"listeners.{name}.codec: {error}") from error
+
+    async def _try_certificates(self, name: str, told: ListenerConfig) -> None:
+        """Files that do not come are to hold up whoever asks, and nobody else."""
+        settings = make_tls_settings(told.tls)
+        if settings is None:
+            return
+        try:
+            await self._run(partial(TlsContext, settings))
+        except TlsConfigurationError as error:
+            raise ConfigRefused(f"listeners.{name}: {error}") from error
 
     def open(self, name: str, config: Config) -> None:
         """Accept. Raises ``ConfigRefused``."""

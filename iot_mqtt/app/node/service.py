@@ -116,7 +116,7 @@ class Service:
         self.live = LiveKeys(config)
         config = self._config = self.live.shared
         self._files = ConfigFiles(reread, reactor)
-        self.configuration = Configuration(loaded, self.live, self._files.keep)
+        self.configuration = Configuration(loaded, self.live, self._files.run)
         self._on_over = on_over
         self._reactor: Any = reactor
         self.clock = ReactorClock(reactor)
@@ -133,7 +133,7 @@ class Service:
         self._access = Access(config.auth, cross, self.clock, self.directory, chains, web)
         self.gateways = Gateways(config, reactor, self.clock, partial(self._files.config, config))
         self._certificates = Certificates(self.clock)
-        self._reloads = Reloads(self._access, self._certificates, self.configuration)
+        self._reloads = Reloads(self._access, self._certificates, self.configuration, reactor)
         self._repeat = Periodic(reactor)
         clustered = self._cluster is not None
         self._watching = Watching(config, reactor, self.clock, web, self._repeat, clustered=clustered)
@@ -178,7 +178,7 @@ class Service:
         self._repeat(self._config.mqtt.sys_interval, partial(self._watching.publish, self.broker, self.view))
         self._access.begin()
         if self._access.has_files:
-            self._repeat(self._config.auth.reload_seconds, self._reloads.look)
+            self._repeat(self._config.auth.reload_seconds, self._reloads.users.look)
         self.broker.readers.census.begin()
         if uplink is not None:
             uplink.begin()
@@ -213,7 +213,7 @@ class Service:
         """The configuration may change from now on."""
         moved = (lambda _: None) if self._cluster is None else self._cluster.listening
         self.configuration.ports = RunningListeners(
-            self._listeners, self._access, self.gateways, self._certificates, moved
+            self._listeners, self._access, self.gateways, self._certificates, moved, self._files.run
         )
         self.configuration.read = self._files.reader()
         if (cluster := self._cluster) is not None:
@@ -327,7 +327,7 @@ class Service:
             ports.append(f"admin={self._open_admin(room)}")
         follow(self.live, self.broker, self._listeners, self._access)
         self.view.further_alarms.append(lambda: self._certificates.alarms)
-        self._certificates.begin(self._repeat)
+        self._certificates.begin(lambda seconds: self._repeat(seconds, self._reloads.certificates.look))
         return ports
 
     @property

@@ -95,4 +95,20 @@ ACCESS: Final = (
         ("tests/unit/pipeline/test_revocation_lists.py",),
         "a list ends, and nobody was told before",
     ),
+    Mutation(
+        "access.look-from-before",
+        "iot_mqtt/app/node/file_looks.py",
+        "while self._answered < asked:",
+        "if True:",
+        ("tests/unit/app/node/test_file_looks.py",),
+        "who reloads is told that it is done, and what was read is of before",
+    ),
+    Mutation(
+        "access.aliases-without-end",
+        "iot_mqtt/app/config/yaml_loader.py",
+        "self._repeated += self._sizes.get(id(node), MOST_REPEATED + 1)",
+        "self._repeated += 1",
+        ("tests/unit/app/config/test_config_layers.py",),
+        "a few hundred bytes of configuration keep a node busy for ever",
+    ),
 )

@@ -38,13 +38,13 @@ def test_what_comes_goes_and_changes_is_seen(tmp_path: Path) -> None:
     write(tmp_path / "b", "b")
     files = AclFiles([str(tmp_path)])
     before = files.content
-    assert files.renew(changed_only=True) == [] and files.content is before
+    assert files.take(files.look(changed_only=True)) == [] and files.content is before
     write(tmp_path / "a", "a")
-    assert files.renew(changed_only=True) == [] and filters(files) == ["a", "b"]
+    assert files.take(files.look(changed_only=True)) == [] and filters(files) == ["a", "b"]
     write(tmp_path / "b", "other")
-    assert files.renew(changed_only=True) == [] and filters(files) == ["a", "other"]
+    assert files.take(files.look(changed_only=True)) == [] and filters(files) == ["a", "other"]
     (tmp_path / "a").unlink()
-    assert files.renew(changed_only=True) == [] and filters(files) == ["other"]
+    assert files.take(files.look(changed_only=True)) == [] and filters(files) == ["other"]
 
 
 def test_what_is_wrong_stays_as_it_was_and_is_told_once(tmp_path: Path) -> None:
@@ -56,17 +56,17 @@ def test_what_is_wrong_stays_as_it_was_and_is_told_once(tmp_path: Path) -> None:
     (folder / "a").write_text("nonsense")
     (folder / "b").write_text("nonsense")
     write(folder / "c", "c")
-    errors = files.renew(changed_only=True)
+    errors = files.take(files.look(changed_only=True))
     assert [Path(error.path).name for error in errors] == ["a", "b"]
     assert filters(files) == ["a", "c"]
-    assert files.renew(changed_only=True) == []
-    assert len(files.renew(changed_only=False)) == 2
+    assert files.take(files.look(changed_only=True)) == []
+    assert len(files.take(files.look(changed_only=False))) == 2
     folder.rename(tmp_path / "away")
-    assert [error.path for error in files.renew(changed_only=True)] == [str(folder)]
-    assert files.renew(changed_only=True) == [] and filters(files) == ["a", "c"]
+    assert [error.path for error in files.take(files.look(changed_only=True))] == [str(folder)]
+    assert files.take(files.look(changed_only=True)) == [] and filters(files) == ["a", "c"]
     (tmp_path / "away").rename(folder)
     write(folder / "b", "b")
-    assert files.renew(changed_only=True) == [] and filters(files) == ["a", "b", "c"]
+    assert files.take(files.look(changed_only=True)) == [] and filters(files) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("name", ["missing", "wrong"])

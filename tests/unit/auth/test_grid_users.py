@@ -225,7 +225,7 @@ def test_a_user_deleted_from_the_file_stays_if_the_grid_has_it(site: Site, tmp_p
     site.put("ann", password="pw")
     site.gone.clear()
     users.write_text("")
-    site.access.reload()
+    site.access.look(changed_only=False)()
     assert site.gone == [frozenset({"bob"})]
 
 

@@ -136,18 +136,18 @@ def test_who_is_gone_is_told_of_and_has_no_rights(site: Site, line: str) -> None
     access = site.open()
     told: list[frozenset[str]] = []
     access.on_changed = told.append
-    assert access.reload_if_changed() == []
+    assert access.look(changed_only=True)() == []
     assert told == []
     site.write(site.users, line.format(hash=cheap_hash("pw")))
-    access.reload_if_changed()
+    access.look(changed_only=True)()
     assert told == [{"ann"}]
     assert not site.rights("ann").allows(Action.PUBLISH, "a")
     site.write(site.users, f"ann:{cheap_hash('other')}\n")
-    access.reload_if_changed()
+    access.look(changed_only=True)()
     assert told == [{"ann"}, frozenset()]
     assert site.rights("ann").allows(Action.PUBLISH, "a")
     site.write(site.acl, "[user ann]\nallow all b\n")
-    access.reload_if_changed()
+    access.look(changed_only=True)()
     assert told[2:] == [frozenset()]
 
 
@@ -217,7 +217,7 @@ def test_a_reload_takes_effect_for_who_comes_next(site: Site) -> None:
     site.open()
     assert isinstance(site.connect(attempt("ann", b"pw")), Principal)
     site.write(site.users, f"ann:{cheap_hash('new')}\n")
-    assert site.access.reload_if_changed() == []
+    assert site.access.look(changed_only=True)() == []
     assert site.connect(attempt("ann", b"pw")) == WRONG
     assert isinstance(site.connect(attempt("ann", b"new")), Principal)
 
@@ -227,7 +227,7 @@ def test_a_user_removed_while_a_thread_is_busy_stays_out(site: Site) -> None:
     site.open()
     waiting = start(site.access.authenticator.authenticate(attempt("ann", b"pw")))
     site.write(site.users, "")
-    site.access.reload()
+    site.access.look(changed_only=False)()
     site.threads.turn()
     assert outcome(waiting) == WRONG
 
@@ -238,24 +238,24 @@ def test_a_wrong_file_keeps_the_old_rules_and_complains_once(site: Site) -> None
     rights = site.rights()
     site.write(site.users, "ann:oops\n")
     site.write(site.acl, "[user ann]\nallow everything a\n")
-    assert [(error.path, error.line) for error in access.reload_if_changed()] == [
+    assert [(error.path, error.line) for error in access.look(changed_only=True)()] == [
         (str(site.users), 1),
         (str(site.acl), 2),
     ]
-    assert access.reload_if_changed() == []
+    assert access.look(changed_only=True)() == []
     assert isinstance(site.connect(attempt("ann", b"pw")), Principal)
     assert rights.allows(Action.PUBLISH, "a")
-    assert len(access.reload()) == 2
+    assert len(access.look(changed_only=False)()) == 2
 
 
 def test_a_file_that_vanishes_keeps_the_old_rules(site: Site) -> None:
     """And comes back when it comes back."""
     access = site.open()
     site.users.unlink()
-    assert [error.line for error in access.reload_if_changed()] == [None]
+    assert [error.line for error in access.look(changed_only=True)()] == [None]
     assert isinstance(site.connect(attempt("ann", b"pw")), Principal)
     site.write(site.users, f"bob:{cheap_hash('pw')}\n")
-    assert access.reload_if_changed() == []
+    assert access.look(changed_only=True)() == []
     assert isinstance(site.connect(attempt("bob", b"pw")), Principal)
 
 
@@ -277,7 +277,7 @@ def test_rights_follow_the_file_while_a_client_is_in(site: Site) -> None:
     ann, bob = site.rights("ann"), site.rights("bob")
     before = ann.version, bob.version
     site.write(site.acl, "# moved down\n[user ann]\nallow all a\n[user bob]\nallow all b\n")
-    assert access.reload_if_changed() == []
+    assert access.look(changed_only=True)() == []
     assert ann.version == before[0], "nothing changed for ann"
     assert bob.version != before[1]
     assert bob.allows(Action.SUBSCRIBE, "b")

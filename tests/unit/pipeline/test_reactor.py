@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 import time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,7 +12,7 @@ import pytest
 from twisted.logger import globalLogPublisher
 
 from iot_mqtt.codec import Connect, Publish, encode
-from iot_mqtt.pipeline import Batch, Context, Layout, Stage
+from iot_mqtt.pipeline import Batch, Context, Layout, Stage, reactor
 from iot_mqtt.pipeline.mqtt import MqttCodecStage
 from iot_mqtt.pipeline.rows import Ends
 from iot_mqtt.pipeline.transport import LARGE_READ, READ_SIZE, whole_packets
@@ -216,3 +217,14 @@ def test_timers_do_not_look_at_the_wall_clock(server: Server) -> None:
     """Put back by an hour, it would hold everybody up for an hour; a real one is in ``test_disk_and_clock``."""
     before = time.monotonic()
     assert before <= server.reactor.seconds() <= time.monotonic()
+
+
+def test_a_thread_that_hangs_is_waited_for_a_moment_only(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that does not answer keeps no node from stopping."""
+    monkeypatch.setattr(reactor, "THREAD_SECONDS", 0.01)
+    pool, go = server.reactor.getThreadPool(), threading.Event()
+    pool.start()
+    pool.callInThread(go.wait, 20)
+    pool.stop()
+    assert [thread.daemon for thread in pool.threads if thread.is_alive()] == [True]
+    go.set()

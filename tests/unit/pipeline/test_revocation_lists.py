@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 
 from iot_mqtt.pipeline import TlsConfigurationError, TlsContext, TlsSettings
 from iot_mqtt.pipeline.revocation_lists import RevocationList, counting, read_lists
-from tests.unit.pipeline.tls_kit import Files
+from tests.unit.pipeline.tls_kit import Files, renew
 
 DAY = 86_400.0
 #: Valid for eight days from the hundredth on.
@@ -111,5 +111,5 @@ def test_a_foreign_list_in_place_of_a_good_one_changes_nothing(files: Files, oth
     before = made.revocation_lists
     Path(path).write_bytes(Path(write(others, "foreign")).read_bytes())
     with pytest.raises(TlsConfigurationError, match="crl"):
-        made.reload()
+        renew(made, changed_only=False)
     assert made.outdated and made.revocation_lists == before

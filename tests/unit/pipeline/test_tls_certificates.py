@@ -21,7 +21,7 @@ from iot_mqtt.pipeline.certificates import read_certificate
 from iot_mqtt.pipeline.login_budget import LoginBudget
 from iot_mqtt.pipeline.reasons import TLS_HANDSHAKES
 
-from .tls_kit import Echo, Files, client_context, talk
+from .tls_kit import Echo, Files, client_context, renew, talk
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
@@ -127,7 +127,7 @@ def test_a_session_ticket_is_no_way_around_revocation(
     def client() -> None:
         session = visit(visit(None))
         revoke(files, files.client[0])
-        of(listening).reload()
+        renew(of(listening), changed_only=False)
         with pytest.raises(ssl.SSLError, match=r"(?i)revoked"):
             visit(session)
 
@@ -219,25 +219,25 @@ def test_new_files_are_noticed_once_they_rest(files: Files) -> None:
     """Not between the certificate and its key; a wrong one is an error once, and the old one stays."""
     context = TlsContext(TlsSettings(files.certificate, files.key))
     (first,) = context.certificates
-    assert not context.reload_if_changed()
+    assert not renew(context)
     renewed = files.authority.issue_cert("renewed.example")
     Path(files.certificate).write_bytes(renewed.cert_chain_pems[0].bytes())
-    assert not context.reload_if_changed()
+    assert not renew(context)
     Path(files.key).write_bytes(renewed.private_key_pem.bytes())
-    assert not context.reload_if_changed()
-    assert context.reload_if_changed()
+    assert not renew(context)
+    assert renew(context)
     assert context.certificates[0].names == ("renewed.example",)
-    assert not context.reload_if_changed()
+    assert not renew(context)
     Path(files.key).write_text("not a key")
-    assert not context.reload_if_changed()
+    assert not renew(context)
     with pytest.raises(TlsConfigurationError, match=r"server\.key"):
-        context.reload_if_changed()
+        renew(context)
     assert context.outdated
-    assert not context.reload_if_changed()
+    assert not renew(context)
     assert context.certificates[0].names == ("renewed.example",)
     Path(files.key).write_bytes(renewed.private_key_pem.bytes())
-    context.reload_if_changed()
-    assert context.reload_if_changed()
+    renew(context)
+    assert renew(context)
     assert not context.outdated
     assert first.names == ("localhost",)
 
@@ -254,8 +254,8 @@ def test_a_link_that_is_turned_is_a_new_file(files: Files, tmp_path: Path) -> No
     context = TlsContext(TlsSettings(path, path))
     (tmp_path / "next").symlink_to("two")
     os.replace(tmp_path / "next", link)
-    context.reload_if_changed()
-    assert context.reload_if_changed()
+    renew(context)
+    assert renew(context)
     assert context.certificates[0].names == ("two.example",)
 
 
@@ -271,8 +271,8 @@ def test_connections_stay_when_the_certificate_changes(server: Server, echo: Lay
             sock.sendall(b"before")
             assert sock.recv(6) == b"before"
             files.save("server", files.authority.issue_cert("new.example"))
-            of(listening).reload_if_changed()
-            of(listening).reload_if_changed()
+            renew(of(listening))
+            renew(of(listening))
             assert seen(listening.port, files, None) == ("new.example",)
             sock.sendall(b"after")
             assert sock.recv(5) == b"after"
@@ -300,7 +300,7 @@ def test_a_connection_ends_when_its_certificate_is_revoked(
     def client() -> None:
         with connect(files.client) as revoked, connect(files.client) as again, connect(other) as good:
             revoke(files, files.client[0], name="second")
-            server.reactor.callFromThread(of(listening).reload)
+            server.reactor.callFromThread(renew, of(listening), changed_only=False)
             for sock in (revoked, again):
                 with suppress(ssl.SSLError, ConnectionError):
                     assert sock.recv(1) == b""

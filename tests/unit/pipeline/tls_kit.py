@@ -9,7 +9,7 @@ from pathlib import Path
 
 import trustme
 
-from iot_mqtt.pipeline import Batch, CloseReason, Context, Stage
+from iot_mqtt.pipeline import Batch, CloseReason, Context, Stage, TlsContext
 
 
 class Files:
@@ -44,6 +44,11 @@ class Files:
         path = self.folder / name
         path.write_bytes(blob.bytes())
         return str(path)
+
+
+def renew(context: TlsContext, *, changed_only: bool = True) -> bool:
+    """Whether there was something new in its files."""
+    return context.take(context.look(changed_only=changed_only))
 
 
 class Echo(Stage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
         (folder / name).write_text(text)
     (folder / "good-acl").write_text("[user ann]\nallow publish a/#\n")
     (folder / "good-users").touch()
+    os.mkfifo(folder / "pipe")
     (folder / "good-secret").write_text("x" * 32)
     return made
 
@@ -65,6 +67,9 @@ SERVER = (f"{TLS}.cert={{}}/server.pem", f"{TLS}.key={{}}/server.key")
         ((*SERVER, f"{TLS}.ca={{}}/text"), TLS, "cannot use {}/text"),
         ((*SERVER, f"{TLS}.certificates=[{{cert: {{}}/gone.pem}}]"), TLS, "cannot use {}/gone.pem"),
         (("admin.tls.cert={}/server.pem", "admin.tls.key={}/client.key"), "admin.tls", "client.key"),
+        ((f"{TLS}.cert={{}}/pipe", SERVER[1]), TLS, "is no plain file"),
+        (("auth.users_file={}/pipe",), "auth.users_file", "is no plain file"),
+        (("auth.acl_file={}/pipe",), "auth.acl_file", "is no plain file"),
         (("auth.acl_file={}/acl",), "auth.acl_file", "acl:1: "),
         (("auth.acl_file=[{}/good-acl, {}/acl]",), "auth.acl_file", "acl:1: "),
         (("auth.users_file={}/users",), "auth.users_file", "users:1: "),

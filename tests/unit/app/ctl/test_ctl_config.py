@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -18,6 +18,8 @@ from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.live_keys import LiveKeys
 from tests.unit.admin.adminkit import TOKEN, FakeView, make_browser
 from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+
+Result = TypeVar("Result")
 
 
 class FakePorts:
@@ -60,7 +62,7 @@ class Site:
         self.file = folder / "application.yaml"
         self.file.write_text("node: {data_dir: .}\nmqtt: {max_sessions: 100}\nauth: {jwt: {}}\n")
         loaded = self.read()
-        self.desk = Configuration(loaded, LiveKeys(loaded.config), self._keep)
+        self.desk = Configuration(loaded, LiveKeys(loaded.config), self._run)
         self.desk.ports = self.ports = FakePorts()
         self.desk.read = self._read
         parts = (ConfigResources(self.desk), ListenerResources(self.desk))
@@ -73,8 +75,8 @@ class Site:
     async def _read(self) -> LoadedConfig:
         return self.read()
 
-    async def _keep(self, write: Callable[[], None]) -> None:
-        write()
+    async def _run(self, call: Callable[[], Result]) -> Result:
+        return call()
 
     def json(self, *arguments: str) -> Any:
         return json.loads("\n".join(self.ctl.lines(*arguments, "--json")))

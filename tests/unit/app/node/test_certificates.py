@@ -45,7 +45,7 @@ def test_files_are_looked_at_regularly_once_there_are_any(path: str) -> None:
     """Also of a port that is opened later; without TLS nothing wakes the node for them."""
     certificates, context = Certificates(ManualClock()), TlsContext(TlsSettings(path, path))
     looks: list[float] = []
-    certificates.begin(lambda seconds, _: looks.append(seconds))
+    certificates.begin(looks.append)
     certificates.add("mqtt", None)
     assert looks == []
     for name in ("mqtts", "wss"):
@@ -63,13 +63,13 @@ def test_an_end_is_missed_beforehand(
     """Two weeks: an alarm, and a line of the log once a day."""
     certificates, clock = made(path, day)
     for _ in range(3):
-        certificates.look()
+        certificates.look(changed_only=True)()
         clock.advance(1)
     lines = [record.getMessage() for record in caplog.records]
     expected = [] if words is None else [f"listener mqtts: the certificate {path} {words}"]
     assert lines == expected == list(certificates.alarms)
     clock.advance(86_400)
-    certificates.look()
+    certificates.look(changed_only=True)()
     assert len(caplog.records) == 2 * len(lines) or words is None
 
 
@@ -85,12 +85,12 @@ def test_new_files_come_by_themselves_and_wrong_ones_are_an_alarm(path: str, cap
     assert f'iot_mqtt_tls_certificate_days{{file="{path}",listener="mqtts"}} 10.0' in shown()
     write(Path(path), 1020)
     for _ in range(2):
-        certificates.look()
+        certificates.look(changed_only=True)()
     assert f'iot_mqtt_tls_certificate_days{{file="{path}",listener="mqtts"}} 30.0' in shown()
     assert not certificates.alarms
     Path(path).write_text("nothing")
     for _ in range(5):
-        certificates.look()
+        certificates.look(changed_only=True)()
     assert [record.levelname for record in caplog.records].count("ERROR") == 1
     assert "the old one stays" in caplog.text
     assert 'iot_mqtt_tls_outdated{listener="mqtts"} 1.0' in shown()
@@ -99,7 +99,7 @@ def test_new_files_come_by_themselves_and_wrong_ones_are_an_alarm(path: str, cap
         "listener mqtts goes on with its certificates of before: the files of now cannot be used",
     )
     write(Path(path), 1040)
-    certificates.reload()
+    certificates.look(changed_only=False)()
     assert not certificates.alarms
     assert 'iot_mqtt_tls_outdated{listener="mqtts"} 0.0' in shown()
 
@@ -117,18 +117,18 @@ def with_list(tmp_path: Path, day: float) -> tuple[Certificates, ManualClock, Fi
 def test_a_list_that_ends_is_missed_in_its_last_quarter(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Once a day, at once when it is over, and until there is a new one."""
     certificates, clock, files, path = with_list(tmp_path, 105.5)
-    certificates.look()
+    certificates.look(changed_only=True)()
     assert not certificates.alarms and not caplog.records
     for day, words in ((106.5, "is over at"), (107, "is over at"), (107.6, "is over at"), (108.1, "is over since")):
         clock.advance(day * 86_400 - clock.wall())
         for _ in range(3):
-            certificates.look()
+            certificates.look(changed_only=True)()
         (alarm,) = certificates.alarms
         assert alarm.startswith(f"listener mqtts: the list of revoked certificates {path} {words} 1970-04-19")
     assert [record.getMessage().count("is over since") for record in caplog.records] == [0, 0, 1]
     write_list(files, "crl", begins=108, ends=116)
     for _ in range(2):
-        certificates.look()
+        certificates.look(changed_only=True)()
     assert not certificates.alarms
 
 
@@ -138,9 +138,9 @@ def test_a_list_that_is_over_is_said_at_the_start_and_at_each_reload(
     """And how long it has been so is a figure."""
     certificates, _, _, path = with_list(tmp_path, 109)
     for _ in range(2):
-        certificates.look()
-        certificates.reload()
-    assert len(caplog.records) == 2 and "no client of" in caplog.text
+        certificates.look(changed_only=True)()
+        certificates.look(changed_only=False)()
+    assert len(caplog.records) == 3 and "no client of" in caplog.text
     registry = CollectorRegistry()
     registry.register(CertificatesCollector(certificates.facts))
     figures = generate_latest(registry).decode()

@@ -43,7 +43,7 @@ def reactor() -> Reactor:
 
 @pytest.fixture
 def rereading(files: Files, reactor: Reactor) -> SlowFiles[LoadedConfig]:
-    return SlowFiles(files.read, reactor, PATIENCE, "the configuration")
+    return SlowFiles(files.read, reactor, PATIENCE, "the configuration", reactor.pool)
 
 
 def asked(rereading: SlowFiles[LoadedConfig]) -> list[Any]:

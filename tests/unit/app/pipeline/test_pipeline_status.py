@@ -186,7 +186,7 @@ def test_the_api_has_the_jobs(tmp_path: Path) -> None:
 
 
 def _bridge(folder: Path, reactor: Reactor) -> SlowFiles[list[JobStatus]]:
-    return SlowFiles(partial(read_status, folder), reactor, PATIENCE, str(folder))
+    return SlowFiles(partial(read_status, folder), reactor, PATIENCE, str(folder), reactor.pool)
 
 
 def asked(bridge: SlowFiles[list[JobStatus]]) -> list[Any]:
