@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hmac
 import os
 import secrets
 from pathlib import Path
+
+from iot_mqtt.plain_files import read_plain
 
 TOKEN_FILE = "admin.token"  # noqa: S105 - the name of the file, not the token
 ADDRESS_FILE = "admin.url"
@@ -59,9 +62,11 @@ def same(one: bytes, other: bytes) -> bool:
 
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8").strip() or None
+        return read_plain(str(path)).decode().strip() or None
     except FileNotFoundError:
         return None
+    except UnicodeDecodeError as error:
+        raise OSError(errno.EINVAL, "is not UTF-8", str(path)) from error
 
 
 def _write(path: Path, text: str) -> None:

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
+from math import isfinite
 from typing import Any
 
 import click
@@ -242,3 +243,13 @@ def _printable(character: str) -> str:
     if character.isprintable():
         return character
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+class NumberRange(click.FloatRange):
+    """``nan`` is in no range, though it compares with none of its ends."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value!r} is no number of its range", param, ctx)
+        return number

@@ -17,7 +17,7 @@ from iot_mqtt.app.client.errors import ClientError
 from iot_mqtt.app.client.options import MosquittoCommand, Setup, connection_options, failing, setup
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.target import Target
-from iot_mqtt.app.terminal import plain, print_form, print_json, size
+from iot_mqtt.app.terminal import NumberRange, plain, print_form, print_json, size
 
 #: What one process may do to a broker that others use, without --beyond.
 _BOUNDS: Final = {"connections": 500, "rate": 10_000, "seconds": 60, "size": 65_536}
@@ -38,14 +38,14 @@ _BUSY: Final = 0.9
 )
 @click.option("-q", "--qos", type=click.IntRange(0, 2), default=1, show_default=True)
 @click.option(
-    "--rate", type=click.FloatRange(0, min_open=True), default=1000.0, show_default=True, help="A second, all together."
+    "--rate", type=NumberRange(0, min_open=True), default=1000.0, show_default=True, help="A second, all together."
 )
 @click.option("--closed-loop", is_flag=True, help="No rate: as fast as the broker acknowledges.")
-@click.option("--seconds", type=click.FloatRange(0.1), default=10.0, show_default=True)
+@click.option("--seconds", type=NumberRange(0.1), default=10.0, show_default=True)
 @click.option("--fanout", is_flag=True, help="Every subscriber gets every message; else each gets its share.")
 @click.option(
     "--patience",
-    type=click.FloatRange(0.1),
+    type=NumberRange(0.1),
     default=5.0,
     show_default=True,
     help="Seconds to wait for what is missing.",

@@ -17,7 +17,7 @@ from iot_mqtt.app.client.client import Client
 from iot_mqtt.app.client.errors import ClientError
 from iot_mqtt.app.client.protocol import MAX_INFLIGHT, Protocol
 from iot_mqtt.app.client.streams import Address, Tls, connect
-from iot_mqtt.app.terminal import plain
+from iot_mqtt.app.terminal import NumberRange, plain
 from iot_mqtt.codec import Connack, Connect, ConnectWill, Packet, Properties, check_topic, encode
 from iot_mqtt.errors import MqttError
 from iot_mqtt.values import NEVER, ProtocolVersion
@@ -47,7 +47,7 @@ _OPTIONS: Final = (
     click.option("--unix", type=click.Path(), help="Path of a Unix socket, instead of host and port."),
     click.option("--ws", help="Speak WebSocket at this path, such as /mqtt."),
     click.option("-A", "--bind", help="Local address."),
-    click.option("--connect-timeout", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Seconds."),
+    click.option("--connect-timeout", type=NumberRange(0.1), default=10.0, show_default=True, help="Seconds."),
     # TLS.
     click.option("--tls", is_flag=True, help="TLS with the system's authorities; --cafile and --cert mean TLS, too."),
     click.option("--cafile", type=_FILE, envvar="IOT_MQTT_CLIENT_CAFILE", help="Authorities to believe, as PEM."),

@@ -19,7 +19,7 @@ from iot_mqtt.app.client.errors import ClientError, NoConnection, NotTaken, Took
 from iot_mqtt.app.client.options import Link, MosquittoCommand, Setup, check, connection_options, failing, setup
 from iot_mqtt.app.client.output import Output, output, output_options
 from iot_mqtt.app.client.payloads import Pace, of_files, of_lines, repeated
-from iot_mqtt.app.terminal import print_json
+from iot_mqtt.app.terminal import NumberRange, print_json
 from iot_mqtt.codec import Properties, Publish, Request, check_topic
 from iot_mqtt.errors import MqttError, ReasonCode
 from iot_mqtt.values import ProtocolVersion
@@ -96,8 +96,8 @@ class Report:
 @click.option("-q", "--qos", type=click.IntRange(0, 2), default=0, show_default=True)
 @click.option("-r", "--retain", is_flag=True, help="Keep it as the topic's retained message.")
 @click.option("--repeat", type=click.IntRange(0), default=1, show_default=True, help="So many times; 0: for ever.")
-@click.option("--repeat-delay", type=click.FloatRange(0), default=0.0, help="Seconds between two messages.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="At most so many messages a second.")
+@click.option("--repeat-delay", type=NumberRange(0), default=0.0, help="Seconds between two messages.")
+@click.option("--rate", type=NumberRange(0, min_open=True), help="At most so many messages a second.")
 @click.option("--count", type=click.IntRange(1), help="Stop after so many messages.")
 @click.option("--content-type", help="Such as application/json.")
 @click.option("--payload-format", type=click.IntRange(0, 1), help="1: the payload is text.")
@@ -109,14 +109,14 @@ class Report:
 @click.option(
     "-W",
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=NumberRange(0, min_open=True),
     default=30.0,
     show_default=True,
     help="Seconds that the broker has to acknowledge.",
 )
 @click.option(
     "--wait-response",
-    type=click.FloatRange(0, min_open=True),
+    type=NumberRange(0, min_open=True),
     metavar="SECONDS",
     help="Wait so long for an answer, print it, and fail if none comes. MQTT 5.",
 )

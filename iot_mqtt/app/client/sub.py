@@ -15,7 +15,7 @@ from iot_mqtt.app.client.client import Client
 from iot_mqtt.app.client.errors import PASSING, ClientError, NoConnection, NotTaken, Rejected, TookTooLong
 from iot_mqtt.app.client.options import Link, MosquittoCommand, Setup, check, connection_options, failing, setup
 from iot_mqtt.app.client.output import Output, output, output_options
-from iot_mqtt.app.terminal import plain
+from iot_mqtt.app.terminal import NumberRange, plain
 from iot_mqtt.codec import NO_PROPERTIES, Properties, Publish, Request, Subscribe, Unsubscribe
 from iot_mqtt.errors import MqttError
 from iot_mqtt.topics import matches, validate_filter
@@ -37,7 +37,7 @@ class _Enough(Exception):
 @click.option("-q", "--qos", type=click.IntRange(0, 2), default=0, show_default=True)
 @click.option("-C", "--count", type=click.IntRange(1), help="Stop after so many messages.")
 @click.option(
-    "-W", "--timeout", type=click.FloatRange(0, min_open=True), help="Stop after so many seconds, with exit code 27."
+    "-W", "--timeout", type=NumberRange(0, min_open=True), help="Stop after so many seconds, with exit code 27."
 )
 @click.option("-E", "--exit-after-suback", "only_subscribe", is_flag=True, help="Stop when the subscriptions are made.")
 @click.option("-R", "--no-retained", "fresh", is_flag=True, help="Do not print retained messages.")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from iot_mqtt.app.config.effects import without_effect
 from iot_mqtt.app.config.errors import Layer, Problem
-from iot_mqtt.app.config.log_topics import retention_of
+from iot_mqtt.app.config.log_topics import check_filter, retention_of
 from iot_mqtt.app.config.loopback import is_loopback
 from iot_mqtt.app.config.plugin_entries import entry_of
 from iot_mqtt.app.config.reading import LoadedConfig, hidden
@@ -82,6 +82,11 @@ def _log_topics(loaded: LoadedConfig) -> Iterator[Problem]:
             retention_of(entry)
         except ValueError as wrong:
             yield _problem(loaded, "log.topics", f"entry {number}: {wrong}")
+    for number, filter in enumerate(loaded.config.log.record, start=1):
+        try:
+            check_filter(filter)
+        except ValueError as wrong:
+            yield _problem(loaded, "log.record", f"entry {number}: {wrong}")
 
 
 def uplink_rule_problems(loaded: LoadedConfig) -> Iterator[Problem]:

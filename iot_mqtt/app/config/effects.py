@@ -33,6 +33,7 @@ def without_effect(loaded: LoadedConfig) -> Iterator[Problem]:
 
 def notes(loaded: LoadedConfig) -> Iterator[Problem]:
     """What is right, and may yet not be what its author means."""
+    yield from loaded.layers.unread
     for key in loaded.written:
         known, listener = KEYS[pattern_of(key)], _listener_of(key)
         # Nothing is to be known of what is off.

@@ -31,7 +31,7 @@ def file_problems(loaded: LoadedConfig, known: Collection[Problem]) -> list[Prob
     """What keeps a node from being served with files that are there. Keys of ``known`` are not looked at."""
     wrong = tuple(problem.key for problem in known)
     found = []
-    for look in (_tls, _users, _rules, _tokens, _service, _log):
+    for look in (_data_dir, _tls, _users, _rules, _tokens, _service, _log):
         for key, text in look(loaded):
             if not any(one == key or one.startswith(f"{key}.") for one in wrong):
                 origin = loaded.origin(f"{key}.cert" if key.endswith(".tls") else key)
@@ -97,6 +97,16 @@ def _log(loaded: LoadedConfig) -> Found:
     path = loaded.config.log.file
     if path is not None and (text := _unwritable(Path(path))) is not None:
         yield "log.file", text
+
+
+def _data_dir(loaded: LoadedConfig) -> Found:
+    """It is made where it is not there, with all that is above it."""
+    path = Path(loaded.config.node.data_dir)
+    there = next(one for one in (path, *path.parents) if os.path.lexists(one))
+    if not there.is_dir():
+        yield "node.data_dir", f"{path}: {there} is no directory"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        yield "node.data_dir", f"{path}: {there} is not writable"
 
 
 def _unwritable(path: Path) -> str | None:

@@ -88,6 +88,18 @@ def misspelled(environ: Mapping[str, str]) -> Iterator[Problem]:
             yield Problem(Origin(Layer.ENVIRONMENT, name), "", text)
 
 
+def look_alikes(environ: Mapping[str, str], keys: Iterable[str]) -> Iterator[Problem]:
+    """Variables that are keys but for the number of underscores between their names. Others are not ours to judge:
+    Kubernetes makes some for each service, whatever it is called.
+    """
+    meant = {key.replace(".", "_").upper(): key for key in keys}
+    for name in sorted(environ):
+        key = meant.get(name.removeprefix(_NEARLY)) if name.startswith(_NEARLY) else None
+        if key is not None:
+            said = ENVIRONMENT_PREFIX + key.upper().replace(".", "__")
+            yield Problem(Origin(Layer.ENVIRONMENT, name), "", f"is read by nobody; did you mean {said}?")
+
+
 def command_settings(sets: Iterable[str], problems: list[Problem]) -> list[Setting]:
     """``--set a.b=value``, in the order given."""
     settings = []
@@ -119,7 +131,7 @@ def data_dir_of(layers: Iterable[Iterable[Setting]], default: str) -> str:
     for layer in layers:
         for setting in layer:
             for leaf in expanded(setting):
-                if leaf.key == "node.data_dir" and isinstance(leaf.value, str):
+                if leaf.key == "node.data_dir" and isinstance(leaf.value, str) and "\0" not in leaf.value:
                     found = str((Path(leaf.origin.directory) / Path(leaf.value).expanduser()).absolute())
     return found
 

@@ -1,4 +1,4 @@
-"""``log.topics``: the entries of a list of mappings, checked and as the log knows them."""
+"""``log.topics`` and ``log.record``: filters, checked; and the entries of the former as the log knows them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,19 @@ def retention_of(entry: Mapping[str, object]) -> TopicRetention:
     filter = entry.get("filter")
     if not isinstance(filter, str):
         raise ValueError("needs a filter")  # noqa: TRY004 - a wrong value of a key, whatever its type
+    check_filter(filter)
+    seconds, size = _number(entry, "retention"), _number(entry, "retention_bytes")
+    return TopicRetention(filter, seconds, None if size is None else int(size))
+
+
+def check_filter(filter: str) -> None:
+    """Raise ``ValueError`` unless topics can be held against it."""
+    if filter.startswith("$share/"):
+        raise ValueError(f"filter {filter!r}: a shared subscription is none here")
     try:
         validate_filter(filter)
     except MqttError as error:
         raise ValueError(f"filter {filter!r}: {error.detail}") from None
-    seconds, size = _number(entry, "retention"), _number(entry, "retention_bytes")
-    return TopicRetention(filter, seconds, None if size is None else int(size))
 
 
 def _number(entry: Mapping[str, object], key: str) -> float | None:

@@ -24,6 +24,7 @@ from iot_mqtt.app.config.layers import (
     environment_settings,
     expanded,
     file_settings,
+    look_alikes,
     misspelled,
 )
 from iot_mqtt.app.config.limits import KEYS, complaint, pattern_of
@@ -49,6 +50,8 @@ class Layers:
     environment: tuple[Setting, ...]
     command: tuple[Setting, ...]
     path: str | None = None
+    #: Variables that look like keys, and are read by nobody.
+    unread: tuple[Problem, ...] = ()
 
     def __iter__(self) -> Iterator[tuple[Setting, ...]]:
         return iter((self.file, self.changed, self.environment, self.command))
@@ -93,11 +96,12 @@ def read_config(path: str | None, sets: Iterable[str] = (), environ: Mapping[str
     file = () if path is None else tuple(file_settings(path, problems))
     variables = os.environ if environ is None else environ
     environment = tuple(environment_settings(variables))
+    unread = tuple(look_alikes(variables, schema.keys(known_listeners())))
     problems.extend(misspelled(variables))
     command = tuple(command_settings(sets, problems))
     data_dir = data_dir_of((file, environment, command), str(default_of("node.data_dir")))
     changed = tuple(changed_settings(data_dir, problems))
-    return assembled(Layers(file, changed, environment, command, path), problems)
+    return assembled(Layers(file, changed, environment, command, path, unread), problems)
 
 
 def assembled(layers: Layers, problems: Iterable[Problem] = ()) -> LoadedConfig:
@@ -158,6 +162,9 @@ def _checked(setting: Setting, names: list[str], problems: list[Problem]) -> Set
         problems.append(Problem(setting.origin, setting.key, text))
         return None
     if is_path := KEYS[pattern_of(setting.key)].is_path:
+        if isinstance(value, str) and "\0" in value:
+            problems.append(Problem(setting.origin, setting.key, "must be a path, which has no NUL in it"))
+            return None
         value = _located(value, setting.origin.directory, is_path if isinstance(is_path, tuple) else ())
     return Setting(setting.key, value, setting.origin)
 

@@ -10,7 +10,7 @@ import click
 
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.target import Target
-from iot_mqtt.app.terminal import plain, uncut
+from iot_mqtt.app.terminal import NumberRange, plain, uncut
 
 if TYPE_CHECKING:
     from iot_mqtt.app.ctl.node import Node
@@ -49,7 +49,7 @@ def target_options(command: Command) -> Command:
         _target_option("--wide", is_flag=True, help="Do not cut tables to the width of the terminal."),
         _target_option(
             "--watch",
-            type=click.FloatRange(0.2),
+            type=NumberRange(0.2),
             is_flag=False,
             flag_value=2.0,
             metavar="[SECONDS]",

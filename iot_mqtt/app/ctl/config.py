@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import click
 
@@ -70,7 +70,16 @@ def config_show(node: Node, as_json: bool, key: str) -> None:
 @on_node
 def config_set(node: Node, as_json: bool, keys: tuple[str, ...]) -> None:
     """Change keys now, and for each restart. They count above the file, and below the environment and --set."""
-    _print(node.patch("config", body={"set": dict(map(assignment, keys))}), as_json)
+    _print(node.patch("config", body={"set": _assigned(keys)}), as_json)
+
+
+def _assigned(keys: Iterable[str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in map(assignment, keys):
+        if key in found:
+            raise click.UsageError(f"{key} is set twice")
+        found[key] = value
+    return found
 
 
 @config.command("unset")

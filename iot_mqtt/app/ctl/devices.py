@@ -15,6 +15,7 @@ from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import (
     Json,
+    NumberRange,
     at,
     field,
     fields,
@@ -92,11 +93,11 @@ def commands_show(node: Node, as_json: bool, command: str, target: str | None) -
 @commands.command("send")
 @click.argument("target")
 @click.argument("body")
-@click.option("--expires-in", type=click.FloatRange(min=0, min_open=True), help="Seconds; later it is not sent.")
+@click.option("--expires-in", type=NumberRange(min=0, min_open=True), help="Seconds; later it is not sent.")
 @click.option("--retry", is_flag=True, help="It may be sent twice, if nobody knows whether it has arrived.")
 @click.option("--wants-reply", is_flag=True, help="An MQTT device answers for itself; PUBACK is not enough.")
 @click.option("--key", help="Of two commands with the same key the second is not sent.")
-@click.option("--wait", type=click.FloatRange(min=0), help="Seconds to wait for its end; exit code 1 unless acked.")
+@click.option("--wait", type=NumberRange(min=0), help="Seconds to wait for its end; exit code 1 unless acked.")
 @on_node
 def commands_send(
     node: Node,

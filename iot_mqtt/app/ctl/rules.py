@@ -15,7 +15,19 @@ from iot_mqtt.app.ctl.command import on_node, say_missing, target_options
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.target import Target
-from iot_mqtt.app.terminal import Column, Json, field, fields, moment, number, numbers, plain, print_items, print_json
+from iot_mqtt.app.terminal import (
+    Column,
+    Json,
+    NumberRange,
+    field,
+    fields,
+    moment,
+    number,
+    numbers,
+    plain,
+    print_items,
+    print_json,
+)
 from iot_mqtt.uplink.desk import MAX_TRIED, TRIED
 from iot_mqtt.uplink.rules import Rule, rules_of
 from iot_mqtt.uplink.trial import Trial, message_of
@@ -114,7 +126,7 @@ def _reloaded(found: Json) -> Iterator[str]:
     show_default=True,
     help="The last so many messages of the log, or lines of the file.",
 )
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Only what came in these last minutes.")
+@click.option("--minutes", type=NumberRange(min=0, min_open=True), help="Only what came in these last minutes.")
 @target_options
 @click.pass_context
 def uplink_test(

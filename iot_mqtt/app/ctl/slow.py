@@ -12,7 +12,20 @@ import click
 from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import NODE, Column, field, form, number, plain, print_items, print_json, size, span, table
+from iot_mqtt.app.terminal import (
+    NODE,
+    Column,
+    NumberRange,
+    field,
+    form,
+    number,
+    plain,
+    print_items,
+    print_json,
+    size,
+    span,
+    table,
+)
 
 Json = Mapping[str, Any]
 
@@ -63,7 +76,7 @@ def slow(node: Node, as_json: bool, limit: int | None, connected: bool | None) -
 @click.command()
 @click.option("--once", is_flag=True, help="Show one screen and end.")
 @click.option(
-    "--seconds", type=click.FloatRange(min=0.1, max=60), default=2.0, show_default=True, help="Between two screens."
+    "--seconds", type=NumberRange(min=0.1, max=60), default=2.0, show_default=True, help="Between two screens."
 )
 @on_node
 def top(node: Node, as_json: bool, once: bool, seconds: float) -> None:

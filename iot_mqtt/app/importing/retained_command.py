@@ -16,7 +16,7 @@ from iot_mqtt.app.importing.imported import Refused
 from iot_mqtt.app.importing.mosquitto_db import opened, portions
 from iot_mqtt.app.importing.retained import NAMED, PORTION, Outcome, Source, Target
 from iot_mqtt.app.progress import going_on
-from iot_mqtt.app.terminal import plain, print_json
+from iot_mqtt.app.terminal import NumberRange, plain, print_json
 from iot_mqtt.codec import Publish
 from iot_mqtt.errors import MqttError
 from iot_mqtt.topics import matches, validate_filter
@@ -45,14 +45,12 @@ _URL: Final = "mqtt[s]://[user[:password]@]host[:port]"
 @click.option("--dry-run", is_flag=True, help="Say what there is, and publish nothing.")
 @click.option(
     "--quiet-seconds",
-    type=click.FloatRange(0.1, 600),
+    type=NumberRange(0.1, 600),
     default=3.0,
     show_default=True,
     help="All have come if none has come for so long.",
 )
-@click.option(
-    "-W", "--timeout", type=click.FloatRange(1), default=30.0, show_default=True, help="Seconds for an answer."
-)
+@click.option("-W", "--timeout", type=NumberRange(1), default=30.0, show_default=True, help="Seconds for an answer.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def import_retained(**options: Any) -> None:
     """Take over the retained messages of another broker, or of mosquitto.db.

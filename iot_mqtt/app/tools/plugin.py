@@ -11,7 +11,7 @@ from typing import Any
 import click
 import yaml
 
-from iot_mqtt.app.terminal import fields, print_items
+from iot_mqtt.app.terminal import NumberRange, fields, print_items
 from iot_mqtt.sdk import Codec
 
 _COLUMNS = (
@@ -71,9 +71,9 @@ def list_(as_json: bool) -> None:
 @click.option("--config", "config", type=click.Path(exists=True, dir_okay=False), help="YAML of plugins.NAME.config.")
 @click.option("--vectors", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Golden vectors.")
 @click.option("--frames", type=click.IntRange(1, 10_000_000), help="Hostile frames, for each of two checks.")
-@click.option("--seconds", type=click.FloatRange(0.1, 3600), help="Seconds for each of them, at most.")
+@click.option("--seconds", type=NumberRange(0.1, 3600), help="Seconds for each of them, at most.")
 @click.option("--seed", type=int, help="Of what is random; the same one tries the same.")
-@click.option("--least-rate", type=click.FloatRange(0), help="Frames a CPU second that are wanted.")
+@click.option("--least-rate", type=NumberRange(0), help="Frames a CPU second that are wanted.")
 @click.option("--only", multiple=True, help="A check by its name; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="The score card for programs.")
 def check(name: str, config: str | None, only: tuple[str, ...], as_json: bool, **options: Any) -> None:

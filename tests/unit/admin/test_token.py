@@ -64,3 +64,16 @@ def test_the_address_is_left_beside_the_token(tmp_path: Path) -> None:
     announce(str(tmp_path), "http://127.0.0.1:1")
     announce(str(tmp_path), "http://127.0.0.1:2")
     assert announced(str(tmp_path)) == "http://127.0.0.1:2"
+
+
+@pytest.mark.parametrize("kind", ["folder", "bytes"])
+def test_a_file_that_is_none_is_told_with_its_name(tmp_path: Path, kind: str) -> None:
+    """It stays as it is: who knows what it was for."""
+    path = tmp_path / "admin.token"
+    if kind == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes(b"\xff\xfe")
+    with pytest.raises(OSError) as refused:
+        load_token(str(tmp_path))
+    assert refused.value.filename == str(path) and path.exists()

@@ -98,6 +98,7 @@ def test_a_command_at_work_loads_the_client_of_the_api_alone(tmp_path: Path) -> 
         *(f"iot_mqtt.app.config{module}" for module in ("", ".errors", ".layers", ".yaml_loader")),
         *(f"iot_mqtt.app.ctl{module}" for module in _CTL),
         "iot_mqtt.compiled",
+        "iot_mqtt.plain_files",
         "iot_mqtt.secrecy",
     }
     assert "iot_mqtt.app.ctl.node" in imported

@@ -148,6 +148,11 @@ def test_a_closed_listener_may_have_any_host() -> None:
     [
         (("listeners.mqtts.enabled=true",), "listeners.mqtts.tls.cert: must be set where the listener is enabled"),
         (("listeners.mqtts.tls.cert=/dev/null",), "listeners.mqtts.tls.key: must be set beside cert"),
+        (("log.record=['a/#/b']",), "log.record: entry 1: filter 'a/#/b': '#' must be the whole last level"),
+        (("log.record=['a', '$share/g/x']",), "log.record: entry 2: filter '$share/g/x': a shared subscription"),
+        (("log.record=['']",), "log.record: entry 1: filter '': empty filter"),
+        (("log.topics=[{filter: $share/g/x, retention: 1}]",), "log.topics: entry 1: filter '$share/g/x'"),
+        (('node.data_dir="a\0b"',), "node.data_dir: must be a path, which has no NUL in it"),
         (("listeners.mqtt.tls.key=/dev/null",), "or the port would speak plain text"),
         (
             ("listeners.mqtt.tls.require_client_certificate=true",),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from iot_mqtt.app.config import ConfigError, load_config, read_config
+from iot_mqtt.app.config.effects import notes
 
 
 @pytest.fixture
@@ -109,6 +110,13 @@ def test_a_variable_with_one_underscore_too_few_is_no_other_one(directory: Path)
     (problem,) = problems(None, (), environ)
     assert problem.startswith("IOT_MQTT_MQTT__MAX_QOS: is no key: two underscores")
     assert problem.endswith("did you mean IOT_MQTT__MQTT__MAX_QOS?")
+
+
+def test_a_variable_that_is_a_key_but_for_its_underscores_is_told(directory: Path) -> None:
+    """Not those that Kubernetes makes for a service that is called iot-mqtt, or ours."""
+    environ = dict.fromkeys(("IOT_MQTT_MQTT_MAX_QOS", "IOT_MQTT_SERVICE_PORT", "IOT_MQTT_NATIVE", "MQTT_MAX_QOS"), "1")
+    (note,) = notes(read_config(None, (), environ))
+    assert str(note) == "IOT_MQTT_MQTT_MAX_QOS: is read by nobody; did you mean IOT_MQTT__MQTT__MAX_QOS?"
 
 
 def test_relative_paths_start_where_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

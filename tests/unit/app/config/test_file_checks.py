@@ -67,6 +67,8 @@ SERVER = (f"{TLS}.cert={{}}/server.pem", f"{TLS}.key={{}}/server.key")
         ((*SERVER, f"{TLS}.ca={{}}/text"), TLS, "cannot use {}/text"),
         ((*SERVER, f"{TLS}.certificates=[{{cert: {{}}/gone.pem}}]"), TLS, "cannot use {}/gone.pem"),
         (("admin.tls.cert={}/server.pem", "admin.tls.key={}/client.key"), "admin.tls", "client.key"),
+        (("node.data_dir={}/text",), "node.data_dir", "{}/text: {}/text is no directory"),
+        (("node.data_dir={}/text/data",), "node.data_dir", "{}/text is no directory"),
         ((f"{TLS}.cert={{}}/pipe", SERVER[1]), TLS, "is no plain file"),
         (("auth.users_file={}/pipe",), "auth.users_file", "is no plain file"),
         (("auth.acl_file={}/pipe",), "auth.acl_file", "is no plain file"),

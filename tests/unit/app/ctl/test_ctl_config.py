@@ -106,6 +106,8 @@ def test_a_key_is_set_shown_and_taken_back(site: Site) -> None:
     assert site.ctl.lines("config", "unset", "log.level", "mqtt.max_sessions")[-1] == "log.level: debug -> info"
     refused = site.ctl.run("config", "set", "mqtt.max_qos=1")
     assert refused.exit_code == 1 and "with a restart only" in refused.output
+    twice = site.ctl.run("config", "set", "log.level=debug", "log.level=info")
+    assert twice.exit_code == 2 and "log.level is set twice" in twice.output
 
 
 def test_a_file_that_has_changed_is_compared_tried_and_read(site: Site) -> None:

@@ -82,6 +82,12 @@ def test_what_changes_something_is_not_watched(ctl: Ctl) -> None:
     assert ctl.run("clients", "show", "c").exit_code == 0
 
 
+@pytest.mark.parametrize("seconds", ["nan", "inf", "0.1"])
+def test_it_is_watched_at_intervals_that_there_are(ctl: Ctl, seconds: str) -> None:
+    result = ctl.run("status", f"--watch={seconds}")
+    assert result.exit_code == 2 and "range" in result.output
+
+
 def test_a_failure_ends_the_first_look_and_no_later_one(capsys: pytest.CaptureFixture[str]) -> None:
     """A node that restarts is looked at again."""
     turns = iter((None, CtlError("away"), None))
