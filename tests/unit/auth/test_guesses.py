@@ -138,7 +138,7 @@ def test_who_is_let_in_as_somebody_he_may_not_be_has_guessed_nothing(site: Site)
     """The proof was right."""
     site.open("file", "jwt")
     (site.folder / "users").write_text(f"device:!{cheap_hash('pw')}\n")
-    site.access.reload()
+    site.access.look(changed_only=False)()
     assert site.log_in("other", TOKEN) is ReasonCode.NOT_AUTHORIZED
     assert site.wrong == 0
 
