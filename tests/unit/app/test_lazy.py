@@ -91,8 +91,7 @@ def test_a_command_at_work_loads_the_client_of_the_api_alone(tmp_path: Path) -> 
     configuration.write_text(f"node: {{data_dir: {tmp_path}}}\nuplink: {{no such key: 1}}")
     imported = _imported("ctl", "status", "--config", str(configuration))
     assert {name for name in imported if name.startswith("iot_mqtt.")} <= {
-        "iot_mqtt.admin",
-        "iot_mqtt.admin.token",
+        *(f"iot_mqtt.admin{module}" for module in ("", ".paths", ".token")),
         "iot_mqtt.app",
         *(f"iot_mqtt.app.{module}" for module in ("cli", "lazy", "process_list", "standard_streams", "terminal")),
         *(f"iot_mqtt.app.config{module}" for module in ("", ".errors", ".layers", ".yaml_loader")),
