@@ -26,9 +26,9 @@ run: ## Serve with application.yaml (CONFIG=..., ARGS='--set KEY=VALUE')
 	@exec .venv/bin/iot-mqtt serve --config "$(CONFIG)" $(ARGS)
 
 test: ## Run every check and every test
-	@scripts/setup.sh install
-	@# The checks need nothing that is compiled: that is made, and what tests need besides is brought, while they run.
-	@scripts/setup.sh compile & compiling=$$!; scripts/setup.sh tests & bringing=$$!; \
+	@scripts/setup.sh venv
+	@# What tests need from outside Python is brought meanwhile, and compiled what the checks do not need.
+	@scripts/setup.sh tests & bringing=$$!; scripts/setup.sh install || exit; scripts/setup.sh compile & compiling=$$!; \
 	    $(NOX) lint type docs site; checked=$$?; wait $$compiling && wait $$bringing && exit $$checked
 	@$(NOX) test -- $(ARGS)
 

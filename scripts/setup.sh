@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh          what running and checking needs, all compiled, and bytecode of our modules
 #   scripts/setup.sh run      what a broker needs, in seconds; what is compiled of it is made in the background
+#   scripts/setup.sh venv     .venv with nothing in it
 #   scripts/setup.sh install  the first without what is compiled
 #   scripts/setup.sh quick    what checking needs; what is not compiled yet, or of other sources, is left to Python
 #   scripts/setup.sh compile  what is compiled of it, now
@@ -68,6 +69,8 @@ pip() {
 
 # One at a time changes .venv. Locked are files that stay where they are.
 lock() { ! present flock || { exec 9<scripts/setup.sh && flock 9; }; }
+# Goes on when nobody installs.
+await_installed() { ! present flock || (exec 9<scripts/setup.sh && flock 9); }
 # And one at a time compiles, at the lowest priority perhaps: who only installs does not wait for it.
 lock_build() { ! present flock || { exec 8<setup.py && flock "$@" 8; }; }
 
@@ -281,6 +284,7 @@ jars_part() {
         tail -n 30 .venv/maven.log >&2
         die "mvn failed; all of its words are in .venv/maven.log"
     fi
+    await_installed
     say "making the archives of their classes"
     .venv/bin/python -m iot_mqtt.app.engines.archives >.venv/archives.log 2>&1 \
         || say "servers will start more slowly; .venv/archives.log says why"
@@ -290,6 +294,7 @@ jars_part() {
 # The four jars of Spark's Kafka connector, and an archive of Spark's own classes; Spark itself comes with pyspark.
 spark_part() {
     local stamp=spark/target/.setup wanted missing=()
+    await_installed
     wanted="$(digest spark/pom.xml) $(basename -a .venv/lib/python3*/site-packages/pyspark-*.dist-info)"
     if [[ -f $stamp && $(<$stamp) == "$wanted" && -d spark/target/jars ]]; then
         return
@@ -314,6 +319,7 @@ spark_part() {
 export HOME="${HOME:-$PWD/.venv/home}"
 case ${1:-} in
     '') install_part setup dev.lock; compile_part; bytecode_part ;;
+    venv) lock; venv_part ;;
     install) install_part setup dev.lock ;;
     run) run_part; background_part; web_background ;;
     quick) install_part setup dev.lock; quick_part ;;
@@ -322,6 +328,7 @@ case ${1:-} in
     jars) jars_part ;;
     spark) spark_part ;;
     web) web_part ;;
-    tests) jars_part; spark_part; tests_part; helm_part; web_part ;;
-    *) die "unknown argument: $1 (nothing, install, run, quick, compile, pipeline, jars, spark, web or tests)" ;;
+    # What needs nothing installed comes first: that may be under way.
+    tests) tests_part; helm_part; web_part; jars_part; spark_part ;;
+    *) die "unknown argument: $1 (nothing, venv, install, run, quick, compile, pipeline, jars, spark, web or tests)" ;;
 esac
