@@ -16,6 +16,8 @@ from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, obje
 _TEXT: Json = {"type": "string"}
 #: May stand in a scope as well, although it is beside the API.
 _METRICS = "metrics"
+#: As for calls that each node answers.
+_ALL_NODES = "*"
 
 
 class TokenResources(Resource):
@@ -89,7 +91,8 @@ class AuditResources(Resource):
         query = call.query
         wanted = Wanted(query.get("who", ""), query.get("contains", ""), call.flag("refused") or False)
         try:
-            return await self._audit.page(call.after, call.limit, call.query.get("node"), wanted)
+            node = query.get("node")
+            return await self._audit.page(call.after, call.limit, None if node == _ALL_NODES else node, wanted)
         except ValueError as error:
             raise bad_request("after must be what the page before gave") from error
 

@@ -10,7 +10,7 @@ _CHOICES = {"rate_action": ACTIONS, "class": CLASSES}
 
 def limits_object() -> Json:
     """Any of the limits."""
-    return {"type": "object", "additionalProperties": False, "properties": _properties()}
+    return body_of(_properties())
 
 
 def said_limit() -> Json:

@@ -35,6 +35,7 @@ _PARAMETERS: dict[str, Json] = {
     "GET sessions?state": {"description": "Only in this state.", "schema": {"type": "string", "enum": list(STATES)}},
     "state": {"description": "Only in this state.", "schema": {"type": "string", "enum": [*map(str, State)]}},
     "node": {"description": "Only of this node.", "schema": {"type": "string", "pattern": r"^(?!\*$)"}},
+    "GET audit?node": {"description": "Only of this node; * is all.", "schema": {"type": "string"}},
     "gateway": {"description": "Only this gateway and its devices.", "schema": {"type": "string"}},
     "under": {"description": "Only this key, or the keys below it.", "schema": {"type": "string"}},
     "topic": {"description": "Only filters that it matches.", "schema": {"type": "string", "minLength": 1}},

@@ -23,7 +23,7 @@ from iot_mqtt.admin.errors import ApiError
 from iot_mqtt.admin.everywhere import Everywhere
 from iot_mqtt.admin.figures_resources import FiguresResources
 from iot_mqtt.admin.resources import Resources
-from iot_mqtt.admin.routes import Resource, Route, find
+from iot_mqtt.admin.routes import Resource, Route
 from iot_mqtt.admin.turns import AtOnce
 from iot_mqtt.app.node.figures import NodeFigures
 from iot_mqtt.errors import MqttError
@@ -129,10 +129,17 @@ def test_no_call_holds_the_loop_for_all_sessions(table: Resources) -> None:
     assert not long
 
 
-def test_the_count_sees_a_call_that_holds_it(table: Resources) -> None:
-    """What would be found: one that goes over everything."""
-    route, _ = find(table.table, "GET", ["status"])
-    assert LINES.of(lambda: answer(route, Call())) > BOUND
+def test_the_count_sees_a_call_that_holds_it() -> None:
+    """What would be found: one that looks at everything, with some lines for each; and not one that gives way."""
+
+    def over_all(step: Callable[[int], object]) -> None:
+        for number in range(SESSIONS):
+            found = number + 1
+            kept = found + 1
+            step(kept)
+
+    assert LINES.of(lambda: over_all(lambda _: None)) > BOUND
+    assert LINES.of(lambda: over_all(lambda _: LINES.next())) < BOUND / 100
 
 
 def answer(route: Route, call: Call) -> None:
