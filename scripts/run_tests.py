@@ -1,4 +1,4 @@
-"""Run all tests in four processes side by side; say at the end what failed and why, and what came of all in one line.
+"""Run all tests in three processes side by side; say at the end what failed and why, and what came of all in one line.
 
 Most tests wait: for servers to start, for clients to be idle, for a disk. The parts share nothing: each starts its own
 servers, in its own temporary directories, at ports of its own range. What computes and hardly looks at a clock is a
@@ -49,34 +49,21 @@ class Part(NamedTuple):
     """What one process runs."""
 
     name: str
-    #: Folders, or files by a pattern.
-    tests: tuple[str, ...]
+    folders: tuple[str, ...]
     #: Brokers and proxies of its tests listen from here on (``tests.ports``).
     ports_from: int
     #: How far it stands back behind the others, as of nice(1).
     nice: int = 0
 
-    @property
-    def paths(self) -> list[str]:
-        """As pytest takes them."""
-        return [str(path.relative_to(ROOT)) for tests in self.tests for path in sorted(ROOT.glob(tests))]
 
-    @property
-    def files(self) -> list[Path]:
-        """Every file of tests."""
-        paths = [ROOT / path for path in self.paths]
-        return [file for path in paths for file in (sorted(path.rglob("test_*.py")) if path.is_dir() else [path])]
-
-
-#: As long as each other, about: hence some tests of a broker run beside those of clusters.
+#: As long as each other, about.
 PARTS: Final = (
-    Part("clusters", ("tests/cluster", "tests/system/test_c*.py"), 8_000),
-    Part("engines", ("tests/contract", "tests/wire", "tests/spark"), 14_000),
-    Part("brokers", ("tests/system/test_[!c]*.py",), 20_000),
+    Part("servers", ("tests/contract", "tests/wire", "tests/cluster"), 16_000),
+    Part("brokers", ("tests/system",), 8_000),
     Part(
         "code",
-        ("tests/unit", "tests/property", "tests/simulation", "tests/fuzz", "tests/java"),
-        26_000,
+        ("tests/unit", "tests/property", "tests/simulation", "tests/fuzz", "tests/java", "tests/spark"),
+        24_000,
         nice=5,
     ),
 )
@@ -84,7 +71,8 @@ PARTS: Final = (
 
 def alone() -> Part:
     """What is run then, one test after the other: the files that have such tests, not to collect all again."""
-    marked = [file for part in PARTS for file in part.files if "pytest.mark.alone" in file.read_text(encoding="utf-8")]
+    files = (file for part in PARTS for folder in part.folders for file in sorted((ROOT / folder).rglob("test_*.py")))
+    marked = [file for file in files if "pytest.mark.alone" in file.read_text(encoding="utf-8")]
     return Part("alone", tuple(str(file.relative_to(ROOT)) for file in marked), 8_000)
 
 
@@ -133,7 +121,7 @@ class Running:
         self._last = ""
         self.failures = Failures()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "--durations=12", "--durations-min=5", *arguments, *part.paths],
+            [sys.executable, "-m", "pytest", "--durations=12", "--durations-min=5", *arguments, *part.folders],
             cwd=ROOT,
             env={
                 **os.environ,

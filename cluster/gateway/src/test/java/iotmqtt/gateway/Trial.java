@@ -14,7 +14,7 @@ import java.util.Set;
 final class Trial {
     private static final int FIRST_PORT =
             Integer.parseInt(System.getenv().getOrDefault("TEST_PORTS_FROM", "20000"));
-    private static final int PORTS = 6000;
+    private static final int PORTS = 8000;
     private static final Random RANDOM = new Random();
     private static final Set<Integer> GIVEN = new HashSet<>();
 
