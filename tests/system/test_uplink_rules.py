@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,8 +116,11 @@ def test_a_reload_loses_nothing_that_waits(start_broker: StartBroker) -> None:
     assert listed["earlier"] == 0
 
 
-def test_a_configuration_that_is_slow_to_read_keeps_no_publisher_waiting(start_broker: StartBroker) -> None:
-    """The file is a pipe that nobody writes to at first, as a file system that hangs would be."""
+def test_a_pipe_in_place_of_the_configuration_is_refused_at_once(start_broker: StartBroker) -> None:
+    """Nobody writes into it, so that reading it would never end. The rules stay, and change when the file is back.
+
+    Of file systems that hang, ``test_rereading`` and ``test_file_looks`` are.
+    """
     broker = start_broker(settings=SETTINGS)
     broker.terminate()
     write(broker, [{"filter": "up/#", "to": "first"}])
@@ -127,41 +128,16 @@ def test_a_configuration_that_is_slow_to_read_keeps_no_publisher_waiting(start_b
     path = broker.folder / "application.yaml"
     path.unlink()
     os.mkfifo(path)
-    told = command(broker, "uplink", "reload")
-    reload = subprocess.Popen(
-        told, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean_environment()
-    )
-    try:
-        pipe = opened_when_it_is_read(path)
-        publish(broker, "a")
-        assert reload.poll() is None
-        with open(pipe, "w") as file:
-            yaml.safe_dump({"uplink": {"rules": [{"filter": "up/#", "to": "second"}]}}, file)
-        said, _ = reload.communicate(timeout=50)
-    finally:
-        reload.kill()
-        reload.wait()
-    assert reload.returncode == 0, said
-    assert '+ {"filter": "up/#", "to": "second"}' in said
+    refused = ctl(broker, "uplink", "reload")
+    assert refused.returncode == 1 and "is no plain file" in refused.stderr, refused
+    publish(broker, "a")
+    path.unlink()
+    write(broker, [{"filter": "up/#", "to": "second"}])
+    said = ctl(broker, "uplink", "reload")
+    assert said.returncode == 0 and '+ {"filter": "up/#", "to": "second"}' in said.stdout, said
     publish(broker, "b")
     wait_until(lambda: waiting(broker) == 0 and len(lines(broker, "second")) == EACH, 20)
     assert (lines(broker, "first"), lines(broker, "second")) == (numbered("a"), numbered("b"))
-
-
-def opened_when_it_is_read(path: Path) -> int:
-    """The writing end of a pipe, which can be had as soon as somebody has the other one."""
-    ends: list[int] = []
-
-    def opened() -> bool:
-        try:
-            ends.append(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                raise
-        return bool(ends)
-
-    wait_until(opened, 20)
-    return ends[0]
 
 
 def test_rules_are_tried_on_what_was_recorded(start_broker: StartBroker) -> None:
