@@ -10,14 +10,12 @@ from iot_mqtt.admin.call import PAGE, Call, Page
 from iot_mqtt.admin.callers import AS, Kind, MadeToken, Role, TokenInfo, Tokens, role_of
 from iot_mqtt.admin.desks import checked
 from iot_mqtt.admin.errors import bad_request, not_found
-from iot_mqtt.admin.routes import Resource, Table, delete, get, listing, post
+from iot_mqtt.admin.routes import ALL_NODES, Resource, Table, delete, get, listing, post
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of, schema_of
 
 _TEXT: Json = {"type": "string"}
 #: May stand in a scope as well, although it is beside the API.
 _METRICS = "metrics"
-#: As for calls that each node answers.
-_ALL_NODES = "*"
 
 
 class TokenResources(Resource):
@@ -92,7 +90,7 @@ class AuditResources(Resource):
         wanted = Wanted(query.get("who", ""), query.get("contains", ""), call.flag("refused") or False)
         try:
             node = query.get("node")
-            return await self._audit.page(call.after, call.limit, None if node == _ALL_NODES else node, wanted)
+            return await self._audit.page(call.after, call.limit, None if node == ALL_NODES else node, wanted)
         except ValueError as error:
             raise bad_request("after must be what the page before gave") from error
 

@@ -25,7 +25,7 @@ from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.errors import ApiError, bad_request, not_found, of_broker
 from iot_mqtt.admin.json_text import as_json, fields_of, list_of, read_json
 from iot_mqtt.admin.merging import Part, merged, place_of, put_together, read_cursor, write_cursor
-from iot_mqtt.admin.routes import Answer, Answered, Route
+from iot_mqtt.admin.routes import ALL_NODES, Answer, Answered, Route
 from iot_mqtt.admin.turns import ITEMS, AtOnce, Turns
 from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.errors import MqttError
@@ -35,8 +35,6 @@ QUESTION = "api.call"
 LOOK_WITHIN, CHANGE_WITHIN = 5.0, 20.0
 #: Calls that go on to other nodes at once, and those of others that are answered at once.
 MOST = 256
-#: In place of a node's name: all of them.
-ALL = "*"
 
 
 class Asking(Protocol):
@@ -89,17 +87,17 @@ class Everywhere:
         node = call.query.get("node")
         if node is not None:
             call = replace(call, query=_without(call.query, "node"))
-            if node == ALL and not route.takes_all_nodes:
-                raise bad_request(f"node={ALL} is for what one node shows of itself")
-            if node not in (ALL, self._node) and node not in self._names():
+            if node == ALL_NODES and not route.takes_all_nodes:
+                raise bad_request(f"node={ALL_NODES} is for what one node shows of itself")
+            if node not in (ALL_NODES, self._node) and node not in self._names():
                 raise not_found(f"no node is called {node!r}; the members of GET /api/v1/cluster are those there are")
         if _is_list(route):
             own = node or (self._node if route.spread == "one" else None)
-            return self._merge(route, call, None if node == ALL else own)
+            return self._merge(route, call, None if node == ALL_NODES else own)
         if route.spread == "combine":
             return self._combine(route, call, node)
-        if route.spread == "each" or node == ALL:
-            return self._each(route, call, None if node == ALL else node)
+        if route.spread == "each" or node == ALL_NODES:
+            return self._each(route, call, None if node == ALL_NODES else node)
         alone = node == self._node or (node is None and (route.spread == "one" or self._asking is None))
         if alone:
             return self._own_answer(route, call)

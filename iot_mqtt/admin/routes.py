@@ -28,6 +28,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 #: * "each": all, each answer by itself;
 #: * "combine": all, and the route makes one answer of theirs (``Route.combine``).
 Spread = Literal["here", "one", "merge", "find", "each", "combine"]
+#: In place of a node's name: all of them.
+ALL_NODES = "*"
 #: Answers of nodes, each with its ``node``, by name, and who did not answer and why → one.
 Combine = Callable[[Sequence[Mapping[str, Any]], Mapping[str, str]], Mapping[str, Any]]
 

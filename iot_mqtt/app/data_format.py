@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from iot_mqtt import __version__
+from iot_mqtt.app.whole_files import new_file
 
 log = logging.getLogger(__name__)
 
@@ -80,15 +80,6 @@ def prepare(folder: Path, format: int = FORMAT, steps: Mapping[int, Callable[[Pa
 
 def _write(folder: Path, format: int) -> None:
     """All of it or, if this fails, what was there."""
-    fresh = folder / f"{FILE}.new"
     text = json.dumps({"format": format, "written_by": __version__})
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(f"{text}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(folder / FILE)
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with new_file(folder / FILE) as file:
+        file.write(f"{text}\n".encode())

@@ -9,6 +9,8 @@ import secrets
 from pathlib import Path
 from typing import Final
 
+from iot_mqtt.app.whole_files import new_file
+
 FILE: Final = "ID"
 _BYTES: Final = 16
 
@@ -23,7 +25,6 @@ def data_id(folder: Path) -> str:
     if len(found) != 2 * _BYTES:
         found = secrets.token_hex(_BYTES)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = path.with_suffix(".new")
-        fresh.write_text(f"{found}\n", "ascii")
-        fresh.replace(path)
+        with new_file(path) as file:
+            file.write(f"{found}\n".encode())
     return f"{found}-{path.stat().st_ino}"

@@ -27,7 +27,7 @@ _WANTED, _ANSWERED = 1, 2
 LOOK_SECONDS: Final = 1.0
 
 
-class Place(NamedTuple):
+class Premises(NamedTuple):
     """Where a node runs."""
 
     #: Of its data directory, and of no other.
@@ -39,7 +39,7 @@ class Place(NamedTuple):
 class Tenancy:
     """Of one process."""
 
-    def __init__(self, grid: Grid, here: Place, patience: float, wait: Callable[[float], Awaitable[object]]) -> None:
+    def __init__(self, grid: Grid, here: Premises, patience: float, wait: Callable[[float], Awaitable[object]]) -> None:
         """``patience``: seconds within which a node that is there answers."""
         self._grid = grid
         self._here = here
@@ -92,7 +92,7 @@ class Tenancy:
 
 class _Entry(NamedTuple):
     kind: int
-    place: Place
+    place: Premises
 
 
 def _runs(number: int) -> bytes:
@@ -103,7 +103,7 @@ def _asks(number: int) -> bytes:
     return b"asks/%03d" % number
 
 
-def _write(kind: int, place: Place) -> bytes:
+def _write(kind: int, place: Premises) -> bytes:
     return bytes((VERSION, kind)) + f"{place.id}\n{place.words}".encode(errors="replace")
 
 
@@ -112,4 +112,4 @@ def _read(record: bytes | None) -> _Entry | None:
     if record is None or len(record) < 2 or record[0] >> 4 != VERSION >> 4:
         return None
     id, _, words = record[2:].decode(errors="replace").partition("\n")
-    return _Entry(record[1], Place(id, words))
+    return _Entry(record[1], Premises(id, words))

@@ -13,7 +13,6 @@ from typing import Any, BinaryIO, TypeVar
 import click
 
 from iot_mqtt.app.backup.errors import BackupError
-from iot_mqtt.app.backup.files import new_file
 from iot_mqtt.app.backup.running import run
 from iot_mqtt.app.backup.work import Report, Told, make, read, restore
 from iot_mqtt.app.config import Config, ConfigError, read_config
@@ -22,6 +21,7 @@ from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.target import Target
 from iot_mqtt.app.progress import going_on
 from iot_mqtt.app.terminal import amount, field, moment, number, plain, print_form, print_items, print_json, size
+from iot_mqtt.app.whole_files import new_file
 from iot_mqtt.errors import MqttError
 from iot_mqtt.grid.archive import BadArchive, Secret
 

@@ -7,14 +7,12 @@ they are to be is for whoever wrote the configuration.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
 
 from iot_mqtt.app.backup.errors import BackupError
 from iot_mqtt.app.config import Config
+from iot_mqtt.app.whole_files import new_file
 
 _FOLDERS = ("audit", "plugins")
 _NAMED = "named"
@@ -67,26 +65,6 @@ class Restored:
         self.written += 1
         if named:
             self.named.append(path)
-
-
-@contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
-    """There under its name when it is whole and on the disk, and not before."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _read(path: Path, name: str) -> Iterator[tuple[str, bytes]]:

@@ -21,6 +21,7 @@ import yaml
 from iot_mqtt.app.config.errors import Layer, Origin, Problem
 from iot_mqtt.app.config.layers import Setting, file_settings
 from iot_mqtt.app.config.limits import is_live
+from iot_mqtt.app.whole_files import new_file
 
 FILE = "changed.yaml"
 _HEAD = "# Changed while the node ran (`iot-mqtt ctl config`, `ctl listeners`); counts above the configuration file.\n"
@@ -66,14 +67,5 @@ def write_changed(data_dir: str, values: Mapping[str, Any]) -> None:
             below = below.setdefault(section, {})
         below[name] = value
     text = _HEAD + (yaml.safe_dump(tree, sort_keys=False, allow_unicode=True) if tree else "")
-    fresh = path.with_suffix(".new")
-    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    with new_file(path) as file:
+        file.write(text.encode())

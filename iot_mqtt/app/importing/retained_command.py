@@ -143,9 +143,7 @@ def _told(error: ClientError, outcome: Outcome) -> ClientError:
 
 def _say(outcome: Outcome, options: dict[str, Any]) -> None:
     if options["as_json"]:
-        counts = {
-            name: getattr(outcome, name) for name in ("found", "stored", "same", "kept", "gone", "refused", "differ")
-        }
+        counts = {name: getattr(outcome, name) for name in _COUNTS}
         print_json({**counts, "notes": outcome.notes, "dry_run": options["dry_run"]})
         return
     for note in outcome.notes:

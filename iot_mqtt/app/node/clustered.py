@@ -32,7 +32,7 @@ from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.views.view import View
-from iot_mqtt.cluster import channels, grid_format, tenancy
+from iot_mqtt.cluster import channels, grid_format
 from iot_mqtt.cluster.joining import Place, enter, known_nodes
 from iot_mqtt.cluster.node import ClusterNode
 from iot_mqtt.cluster.questions import Questions
@@ -42,7 +42,7 @@ from iot_mqtt.cluster.registry.static import StaticRegistry
 from iot_mqtt.cluster.registry.zookeeper import ZooKeeperRegistry
 from iot_mqtt.cluster.roster import Life
 from iot_mqtt.cluster.settings import ClusterSettings
-from iot_mqtt.cluster.tenancy import Tenancy
+from iot_mqtt.cluster.tenancy import Premises, Tenancy
 from iot_mqtt.grid.expired import ExpiredRetained
 from iot_mqtt.grid.ignite import Address, IgniteGrid, IgniteSettings
 from iot_mqtt.grid.log import FollowedLog, GridLog, LogSettings, PageCache, drop_over
@@ -82,7 +82,7 @@ class Clustered:
         self._settings = log_settings(config.log)
         #: Of all followed logs together.
         self._pages = PageCache(config.log.page_cache)
-        here = tenancy.Place(data_id(Path(config.node.data_dir)), f"{config.node.data_dir} on {socket.gethostname()}")
+        here = Premises(data_id(Path(config.node.data_dir)), f"{config.node.data_dir} on {socket.gethostname()}")
         self._tenancy = Tenancy(self.grid, here, 2.5 * SHOW_SECONDS, partial(deferLater, reactor))
         self._expired = ExpiredRetained(self.grid)
         self._place: Place | None = None

@@ -42,7 +42,7 @@ class Bouncer:
 
     def refusal(self, client_id: str, user: str | None, host: str) -> Denied | None:
         """What a client that is banned is told; ``user``: who it says it is, or is."""
-        ban = self._bans.find(client_id, user or "", host) if self._bans else None
+        ban = self._ban(client_id, user, host)
         return None if ban is None else Denied(ReasonCode.BANNED, _text(ban))
 
     def check(self, connection: Connection, user: str | None) -> None:
@@ -50,10 +50,13 @@ class Bouncer:
         if not self._bans:
             return
         client_id = "" if connection.connect is None else connection.connect.client_id
-        ban = self._bans.find(client_id, user or "", host_of(connection.peer))
+        ban = self._ban(client_id, user, host_of(connection.peer))
         if ban is not None:
             self._counters.banned[ban.cause] += 1
             raise Refused(_text(ban), ReasonCode.BANNED)
+
+    def _ban(self, client_id: str, user: str | None, host: str) -> Ban | None:
+        return self._bans.find(client_id, user or "", host) if self._bans else None
 
     def added(self, bans: list[Ban]) -> None:
         """There are new bans: whoever they concern and is here has to go. Whoever has shown the right password since

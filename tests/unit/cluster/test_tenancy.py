@@ -12,14 +12,18 @@ from twisted.internet.defer import Deferred
 
 from iot_mqtt.app.data_id import data_id
 from iot_mqtt.cluster.joining import NoNumber, join
-from iot_mqtt.cluster.tenancy import Place, Tenancy
+from iot_mqtt.cluster.tenancy import Premises, Tenancy
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.grid import CacheName
 from tests.simulation.sharedgrid import finish
 
 PATIENCE = 12.0
-HERE, THERE, ELSEWHERE = Place("a" * 32, "/a on one"), Place("b" * 32, "/b on two"), Place("c" * 32, "/c on three")
+HERE, THERE, ELSEWHERE = (
+    Premises("a" * 32, "/a on one"),
+    Premises("b" * 32, "/b on two"),
+    Premises("c" * 32, "/c on three"),
+)
 
 
 class Site:
@@ -30,7 +34,7 @@ class Site:
         self.grid = MemoryGrid()
         finish(self.grid.open())
 
-    def at(self, place: Place) -> Tenancy:
+    def at(self, place: Premises) -> Tenancy:
         return Tenancy(self.grid, place, PATIENCE, self._wait)
 
     def _wait(self, seconds: float) -> Deferred[None]:
