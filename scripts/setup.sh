@@ -112,8 +112,10 @@ install_part() {
     rm -f ".venv/.$name"
     say "installing the locked dependencies"
     for lock in "$@"; do
-        pip install --require-hashes --no-deps -r "requirements/$lock"
+        pip install --no-compile --require-hashes --no-deps -r "requirements/$lock"
     done
+    # On all processors, and without what nobody imports; some of it is no Python that this one knows.
+    .venv/bin/python -m compileall -q -j 0 -x '/(tests?|pip|mypyc?|Cython|setuptools)/' .venv/lib >/dev/null || true
     IOT_MQTT_BUILD=python pip install --no-build-isolation --no-deps --editable .
     stamp "$name" "$wanted"
 }

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "campaign.md"
 #: Not doubled; what tests give on top of a broker's own times.
-BOUNDS: Final = {"CLUSTER_PATIENCE": "1", "TEST_AIR": "2", "IOT_MQTT_NATIVE": "require"}
+BOUNDS: Final = {"CLUSTER_PATIENCE": "1", "TEST_AIR": "2", "IOT_MQTT_NATIVE": "require", "TEST_FORKING": "off"}
 #: Subscribers and messages a second that the cluster is meant for.
 MEANT_FOR: Final = (("CLUSTER_SUBSCRIBERS", "300"), ("CLUSTER_RATE", "1500"))
 #: Of what a part prints, the last lines go into the page.

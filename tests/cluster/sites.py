@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+from systemkit.forking import Forked
 from twisted.internet.endpoints import TCP4ClientEndpoint
 
 from iot_mqtt.app.engines import Places, Plan, probe
@@ -120,7 +121,7 @@ class SiteNode(BrokerNode):
         """A command that runs at this site, where its admin port is on loopback."""
         return ["ip", "netns", "exec", self._namespace, *command]
 
-    def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes] | Forked:
         return super()._spawn(["setpriv", "--pdeathsig", "KILL", *self.inside(command)])
 
 

@@ -12,8 +12,9 @@ from socket import gethostname
 import pytest
 from systemkit import wire
 from systemkit.cross import set_rules
+from systemkit.forking import clean_environment
 from systemkit.plain import Plain
-from systemkit.process import BrokerProcess, Options, clean_environment, our_command
+from systemkit.process import BrokerProcess, Options, our_command
 from systemkit.users import call
 
 from iot_mqtt.ports.filling import Filler, Mark

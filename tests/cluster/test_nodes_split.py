@@ -48,7 +48,7 @@ ANSWER_SECONDS = 10.0 * PATIENCE
 REASONS = (0x88, 0x9C)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
     with sites(tmp_path_factory.mktemp("sites"), persistence=ON_DISK) as found:
         yield found
@@ -218,18 +218,6 @@ async def _run(three: Sites, dice: random.Random) -> None:
         await load.stop()
 
 
-def test_a_split_spoils_nothing(three: Sites) -> None:
-    """Nothing acknowledged is lost or twice at QoS 2, no node misses a page of a log, and none is started anew."""
-    print(f"CLUSTER_SEED={SEED} rounds={ROUNDS} grid {'on disk' if ON_DISK else 'in memory'}")
-    asyncio.run(_run(three, random.Random(SEED)))
-    # What everybody had before it was gone is missed by nobody here.
-    damage = three.damage()
-    assert not damage, f"{len(damage)} pages: {damage[:10]}"
-    for node in three.nodes:
-        node.assert_no_traceback()
-        node.assert_undamaged()
-
-
 def why(node: SiteNode, client_id: str) -> tuple[float, str]:
     """What an operator sees who asks at a site, and after how many seconds its first line."""
     url, token = f"http://127.0.0.1:{node.ports['admin']}", read_token(str(node.data_dir)) or ""
@@ -272,3 +260,15 @@ def test_why_names_a_link_that_is_cut_on_both_sides_of_it(three: Sites) -> None:
     three.whole()
     assert eventually(lambda: speak(three.nodes), 60)
     assert eventually(lambda: "[node_cut_off, " not in why(cut, "behind-the-cut")[1])
+
+
+def test_a_split_spoils_nothing(three: Sites) -> None:
+    """Nothing acknowledged is lost or twice at QoS 2, no node misses a page of a log, and none is started anew."""
+    print(f"CLUSTER_SEED={SEED} rounds={ROUNDS} grid {'on disk' if ON_DISK else 'in memory'}")
+    asyncio.run(_run(three, random.Random(SEED)))
+    # What everybody had before it was gone is missed by nobody here.
+    damage = three.damage()
+    assert not damage, f"{len(damage)} pages: {damage[:10]}"
+    for node in three.nodes:
+        node.assert_no_traceback()
+        node.assert_undamaged()

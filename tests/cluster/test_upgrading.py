@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from systemkit.process import Options, clean_environment
+from systemkit.forking import clean_environment
+from systemkit.process import Options
 
 from tests.cluster import earlier
 from tests.cluster.load import Figures, Load, size

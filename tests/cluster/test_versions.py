@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from systemkit.process import clean_environment, our_command
+from systemkit.forking import clean_environment
+from systemkit.process import our_command
 
 from tests.enginekit.servers import Servers
 

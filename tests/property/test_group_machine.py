@@ -31,7 +31,7 @@ from iot_mqtt.session import outbound
 from tests.seeds import seed_of
 from tests.unit.broker.harness import Client, Node, subscribe
 
-STEPS = int(os.environ.get("GROUP_STEPS", "8000"))
+STEPS = int(os.environ.get("GROUP_STEPS", "5000"))
 SEED = int(os.environ.get("GROUP_SEED") or seed_of("groups"))
 STEPS_OF_A_LIFE = 100
 

@@ -51,7 +51,7 @@ from tests.unit.broker.harness import V5, V311, Client, Node, subscribe
 
 #: Packet ids that a device uses.
 IDS = 20
-STEPS = int(os.environ.get("SESSION_STEPS", "30000"))
+STEPS = int(os.environ.get("SESSION_STEPS", "16000"))
 SEED = int(os.environ.get("SESSION_SEED") or seed_of("sessions"))
 STEPS_OF_A_LIFE = 100
 #: Hypothesis remembers every life it has seen: a fresh start keeps memory and time even.

@@ -24,6 +24,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.adaptive.enabled": "false",
         # Little data: compiling a plan costs more than running it as it is.
         "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.driver.extraJavaOptions": QUICK["JAVA_TOOL_OPTIONS"],
     }
     found = session("tests", "local[2]", more, jars=connector())

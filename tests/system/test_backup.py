@@ -9,8 +9,9 @@ import threading
 from pathlib import Path
 
 from systemkit import wire
+from systemkit.forking import clean_environment
 from systemkit.plain import Plain
-from systemkit.process import BrokerProcess, clean_environment, our_command
+from systemkit.process import BrokerProcess, our_command
 from systemkit.starting import StartBroker
 
 SECRET = "correct horse battery"

@@ -253,7 +253,6 @@ def test_a_protocol_level_of_the_future_is_named(broker: BrokerProcess) -> None:
         assert answers[0].body[1] in (0x01, 0x84)
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("first", [b"", b"\x10", wire.connect("half")[:9]], ids=["nothing", "a byte", "half a CONNECT"])
 @pytest.mark.skipif(MOSQUITTO, reason="mosquitto waits longer, and its time cannot be set")
 def test_silence_before_connect_is_cut_off(broker: BrokerProcess, first: bytes) -> None:
@@ -266,7 +265,6 @@ def test_silence_before_connect_is_cut_off(broker: BrokerProcess, first: bytes) 
     assert CONNECT_TIMEOUT - 0.2 <= time.monotonic() - began <= CONNECT_TIMEOUT + 1.5 + AIR
 
 
-@pytest.mark.alone
 @pytest.mark.skipif(MOSQUITTO, reason="mosquitto waits longer, and its time cannot be set")
 def test_a_byte_per_second_does_not_buy_time(broker: BrokerProcess) -> None:
     """Slowloris: 50 connections dripping a CONNECT each are all closed at the time-out."""

@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 from systemkit import wire
 from systemkit.durable import DurableClient
+from systemkit.forking import clean_environment
 from systemkit.plain import Plain
-from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_command
+from systemkit.process import MOSQUITTO, BrokerProcess, our_command
 from systemkit.starting import StartBroker
 from systemkit.waiting import AIR
 
@@ -139,7 +140,6 @@ def test_a_command_waits_over_a_kill_and_is_acked(broker: BrokerProcess) -> None
     assert call(broker, "commands/c1")["state"] == "acked"
 
 
-@pytest.mark.alone
 def test_a_deadline_is_kept_to_the_second(broker: BrokerProcess) -> None:
     """Expired not before and at most a second after; the device that comes then gets nothing."""
     client(broker, "valve", ("down/valve", 1)).disconnect()

@@ -33,13 +33,13 @@ from tests.contract.logfile import logs, used
 V311, V5 = ProtocolVersion.V311, ProtocolVersion.V5
 
 #: Commits of the load; each gives a point for "not written", "in part" and "in whole".
-COMMITS = 120
+COMMITS = 80
 #: Damages to the end of the log.
-DAMAGES = 120
+DAMAGES = 80
 #: Rounds of answers after which nobody can have anything to say any more.
 MANY_ROUNDS = 1000
 #: Lives of real processes; each comes about two writes further than the one before.
-LIVES = 14
+LIVES = 10
 #: More writes than a life has.
 NEVER = 1_000_000_000
 

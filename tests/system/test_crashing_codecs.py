@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
+from systemkit.forking import clean_environment
 from systemkit.listener import Listener
-from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_command
+from systemkit.process import MOSQUITTO, BrokerProcess, our_command
 from systemkit.starting import brokers
 from systemkit.vendors import Device, environment, installed, listeners, plugin, project_of
 from systemkit.waiting import wait_until

@@ -16,7 +16,8 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
-from systemkit.process import BrokerProcess, clean_environment, our_command
+from systemkit.forking import clean_environment
+from systemkit.process import BrokerProcess, our_command
 
 COUNT = 200
 WAIT = 20.0

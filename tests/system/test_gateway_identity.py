@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from systemkit import wire
 from systemkit.access import attempt, enter, password_of
+from systemkit.forking import clean_environment
 from systemkit.gateways import Gateway
 from systemkit.plain import Plain
-from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_command
+from systemkit.process import MOSQUITTO, BrokerProcess, our_command
 from systemkit.starting import brokers
 from systemkit.waiting import wait_until
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from systemkit import wire
+from systemkit.forking import clean_environment
 from systemkit.mosquitto import mosquitto, needed
 from systemkit.plain import Plain
-from systemkit.process import BrokerProcess, clean_environment
+from systemkit.process import BrokerProcess
 
 pytestmark = needed
 

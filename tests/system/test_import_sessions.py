@@ -10,9 +10,10 @@ from random import Random
 from typing import Any
 
 from systemkit import wire
+from systemkit.forking import clean_environment
 from systemkit.mosquitto import mosquitto, needed
 from systemkit.plain import Plain
-from systemkit.process import BrokerProcess, clean_environment
+from systemkit.process import BrokerProcess
 
 from tests.cases import mosquitto_files as db
 from tests.enginekit.smalldisk import small_disk

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from systemkit.forking import clean_environment
 from systemkit.pages import ROOT, blocks
-from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_command
+from systemkit.process import MOSQUITTO, BrokerProcess, our_command
 from systemkit.starting import StartBroker
 
 from tests.enginekit.jvm import QUICK

@@ -17,7 +17,7 @@ from systemkit.durable import DurableClient
 from systemkit.identity import assert_balanced
 from systemkit.process import MOSQUITTO, BrokerProcess
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "20"))
+ROUNDS = int(os.environ.get("KILL_ROUNDS", "12"))
 HOW = os.environ.get("KILL_HOW", "cut" if MOSQUITTO else "kill")
 #: Publishers by name: QoS and protocol version.
 PUBLISHERS = {"one-4": (1, 4), "one-5": (1, 5), "two-4": (2, 4), "two-5": (2, 5)}

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 from systemkit import wire
+from systemkit.forking import clean_environment
 from systemkit.plain import Plain
-from systemkit.process import DRAIN_SECONDS, MOSQUITTO, BrokerProcess, clean_environment, our_command
+from systemkit.process import DRAIN_SECONDS, MOSQUITTO, BrokerProcess, our_command
 from systemkit.starting import StartBroker
 from systemkit.waiting import AIR
 
@@ -35,7 +36,6 @@ def _serve(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_stop_takes_leave_of_everybody(broker: BrokerProcess, number: signal.Signals) -> None:
     """v5 clients are told 0x8B, all connections end, exit code 0 within node.drain_seconds."""

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from systemkit import wire
 from systemkit.dashboard import CHROMIUM, browse, buildable, person
+from systemkit.forking import clean_environment
 from systemkit.plain import Plain
-from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_command
+from systemkit.process import MOSQUITTO, BrokerProcess, our_command
 from systemkit.starting import StartBroker, brokers
 from systemkit.waiting import wait_until
 

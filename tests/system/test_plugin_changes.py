@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from systemkit.forking import clean_environment
 from systemkit.listener import Listener
-from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_command
+from systemkit.process import MOSQUITTO, BrokerProcess, our_command
 from systemkit.starting import brokers
 from systemkit.vendors import Device, environment, installed, listeners, project_of, reload
 from systemkit.waiting import wait_until

@@ -15,8 +15,9 @@ import pytest
 from systemkit import wire
 from systemkit.access import attempt, password_of, set_password
 from systemkit.certificates import Authority
+from systemkit.forking import clean_environment
 from systemkit.plain import Plain
-from systemkit.process import MOSQUITTO, BrokerProcess, Options, ServerTls, clean_environment, our_command
+from systemkit.process import MOSQUITTO, BrokerProcess, Options, ServerTls, our_command
 from systemkit.starting import StartBroker
 from systemkit.waiting import wait_until
 

@@ -16,7 +16,8 @@ import pytest
 from ledger import Ledger
 from paho.mqtt.enums import CallbackAPIVersion
 from systemkit.durable import DurableClient
-from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_command
+from systemkit.forking import clean_environment
+from systemkit.process import MOSQUITTO, BrokerProcess, our_command
 from systemkit.starting import StartBroker
 from systemkit.waiting import all_connected, run_all, stop_all, until
 

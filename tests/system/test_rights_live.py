@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 from systemkit import wire
 from systemkit.access import attempt, denied, enter, password_of
+from systemkit.forking import clean_environment
 from systemkit.plain import Plain
-from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_command
+from systemkit.process import MOSQUITTO, BrokerProcess, our_command
 from systemkit.starting import brokers
 
 from iot_mqtt.admin.token import read_token

@@ -22,7 +22,7 @@ PER_SECOND = 400
 BURST = 4
 #: Enough that the kernel's buffers (4 MB at most) and an outbox of 1 MB do not hold what one reader misses.
 PAYLOAD = 4096
-SECONDS = float(os.environ.get("SLOW_READER_SECONDS", "4"))
+SECONDS = float(os.environ.get("SLOW_READER_SECONDS", "3"))
 ATTEMPTS = 3
 TOPIC = "busy/topic"
 FRAME = wire.publish(TOPIC, b"x" * PAYLOAD)

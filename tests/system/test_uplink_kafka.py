@@ -26,7 +26,7 @@ from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess, Options
 from systemkit.smalldisk import MIB, SmallDiskBroker
 from systemkit.starting import StartBroker
-from systemkit.waiting import wait_until
+from systemkit.waiting import AIR, wait_until
 from systemkit.why import named
 
 from tests.enginekit.kafka import KafkaServer
@@ -174,7 +174,6 @@ def _empty(broker: BrokerProcess) -> bool:
     return int(status(broker)["lag_messages"]) == 0
 
 
-@pytest.mark.alone
 def test_kafka_goes_away_twice_and_nothing_is_lost(start_broker: StartBroker, kafka: KafkaServer) -> None:
     """Killed, then hanging: told in time, publishers notice nothing, all of it in order by itself."""
     topic = kafka.make_topic(f"away-{time.time_ns()}", 3)
@@ -182,7 +181,7 @@ def test_kafka_goes_away_twice_and_nothing_is_lost(start_broker: StartBroker, ka
     with under_load(broker) as load:
         time.sleep(2)
         _away(broker, kafka)
-    assert load.slowest < ACK_SECONDS, f"a publisher waited {load.slowest:.1f} s"
+    assert load.slowest < ACK_SECONDS + AIR, f"a publisher waited {load.slowest:.1f} s"
     wait_until(partial(_empty, broker), 30)
     load.check(kafka, topic)
 

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from systemkit.forking import clean_environment
 from systemkit.gateways import Gateway
-from systemkit.process import MOSQUITTO, BrokerProcess, Options, clean_environment
+from systemkit.process import MOSQUITTO, BrokerProcess, Options
 
 pytestmark = [pytest.mark.skipif(MOSQUITTO, reason="mosquitto has no wheel"), pytest.mark.timeout(600)]
 

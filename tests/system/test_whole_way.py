@@ -26,8 +26,9 @@ from uuid import uuid4
 import duckdb
 import pytest
 from systemkit.durable import DurableClient
+from systemkit.forking import clean_environment
 from systemkit.listener import Listener
-from systemkit.process import MOSQUITTO, BrokerProcess, clean_environment, our_command
+from systemkit.process import MOSQUITTO, BrokerProcess, our_command
 from systemkit.starting import StartBroker
 from systemkit.waiting import all_connected, run_all, stop_all, wait_until
 

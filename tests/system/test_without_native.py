@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from systemkit.forking import clean_environment
 from systemkit.plain import Plain
-from systemkit.process import MOSQUITTO, BrokerProcess, Options, clean_environment
+from systemkit.process import MOSQUITTO, BrokerProcess, Options
 from systemkit.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(MOSQUITTO, reason="mosquitto is native")

@@ -6,8 +6,9 @@ import subprocess
 from pathlib import Path
 
 from systemkit import wire
+from systemkit.forking import clean_environment
 from systemkit.plain import Plain
-from systemkit.process import BrokerProcess, clean_environment, our_command
+from systemkit.process import BrokerProcess, our_command
 from systemkit.wire import Publication, Received
 
 #: Stands for a client that names no user.

@@ -13,9 +13,10 @@ from urllib.parse import quote
 
 from iot_mqtt.custom_protocols.gateway.wire import Type
 from systemkit import wire
+from systemkit.forking import clean_environment
 from systemkit.gateways import Gateway
 from systemkit.plain import Plain
-from systemkit.process import BrokerProcess, clean_environment
+from systemkit.process import BrokerProcess
 from systemkit.users import call
 from systemkit.waiting import wait_until
 from tests.doubles import gateway as told

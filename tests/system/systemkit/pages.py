@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from systemkit.process import BrokerProcess, clean_environment
+from systemkit.forking import clean_environment
+from systemkit.process import BrokerProcess
 
 ROOT: Final = Path(__file__).parents[3]
 PAGES: Final = (

@@ -22,12 +22,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from systemkit.forking import Forked, clean_environment, forker
 from systemkit.identity import assert_balanced
 from tests.ports import free_port
 
 #: The broker under test: "iot-mqtt" or "mosquitto".
 KIND = os.environ.get("TEST_BROKER", "iot-mqtt")
 MOSQUITTO = KIND == "mosquitto"
+#: Whether brokers with nothing special about them are forked off a process that is warm already.
+FORKING = os.environ.get("TEST_FORKING") != "off"
 #: A stop by SIGTERM takes no longer than this (``node.drain_seconds`` of the tests, and some air).
 DRAIN_SECONDS = 5
 _READY = re.compile(r"^ready\b.*$", re.MULTILINE)
@@ -68,7 +71,7 @@ class BrokerProcess:
         self.log = folder / "broker.log"
         names = ["mqtt", "ws", "gateway", "admin"] + (["mqtts"] if options.tls else [])
         self.ports = {name: free_port() for name in names}
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Forked | None = None
         self.started_in = 0.0
         self._killed = False
         self._log_start = 0
@@ -264,10 +267,15 @@ class BrokerProcess:
         conf.write_text("\n".join(lines) + "\n")
         return [shutil.which("mosquitto") or "/usr/sbin/mosquitto", "-c", str(conf)]
 
-    def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes] | Forked:
+        environment, usual = self.environment(), our_command()
         with self.log.open("ab") as log:
+            if FORKING and list(command[: len(usual) + 1]) == [*usual, "serve"]:
+                warm = forker(usual[0])
+                if warm.environment == environment:
+                    return warm.fork(command[len(usual) :], log.fileno(), self.folder)
             return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, env=self.environment()
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, env=environment
             )
 
     def environment(self) -> dict[str, str]:
@@ -305,9 +313,3 @@ def our_command() -> list[str]:
     """The installed ``iot-mqtt`` beside this Python, or the module where it is not installed."""
     script = Path(sys.executable).with_name("iot-mqtt")
     return [str(script)] if script.exists() else [sys.executable, "-m", "iot_mqtt"]
-
-
-def clean_environment() -> dict[str, str]:
-    """The environment without settings that would leak into the broker, and with its output unbuffered."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("IOT_MQTT__")}
-    return kept | {"PYTHONUNBUFFERED": "1"}
