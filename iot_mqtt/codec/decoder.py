@@ -312,11 +312,12 @@ class Decoder:
 
     def _read_connect(self, reader: Reader, head_size: int) -> Packet:
         start = reader.pos
-        self.version = version = connect.read_version(reader)
+        version, bridge = connect.read_version(reader)
+        self.version = version
         if version is ProtocolVersion.V5 and head_size > 2 and not reader.data[start - 1]:
             # The version was not known when the length was read.
             raise Malformed("the remaining length is longer than it need be")  # [MQTT-1.5.5-1]
-        return connect.read(reader, version)
+        return connect.read(reader, version, bridge=bridge)
 
     def _read(self, reader: Reader, head: int) -> Packet:
         return _READERS[PacketType(head >> 4)](reader, head, cast(ProtocolVersion, self.version), self._role)

@@ -23,7 +23,7 @@ from iot_mqtt.topics.policies import (
     RoundRobin,
     Sticky,
 )
-from iot_mqtt.topics.reserved import RESERVED, is_reserved
+from iot_mqtt.topics.reserved import RESERVED, is_notice_of_a_bridge, is_reserved
 from iot_mqtt.topics.retained import Page, RetainedIndex
 from iot_mqtt.topics.route import Receiver, Route, combined, merged
 from iot_mqtt.topics.routes import PolicyFactory, Routes
@@ -53,6 +53,7 @@ __all__ = [
     "SharedRoute",
     "Sticky",
     "covers",
+    "is_notice_of_a_bridge",
     "is_reserved",
     "is_wildcard",
     "matches",

@@ -21,6 +21,8 @@ RESERVED: Final = "only the broker publishes there"
 #: No other topic is reserved: what is asked for every run looks at this first, because a call costs more.
 FIRST_BYTES: Final = b"$s"
 
+#: Around the name of a bridge: where mosquitto's say whether they are connected.
+_NOTICES: Final = (b"$SYS/broker/connection/", b"/state")
 _SHADOW: Final = b"shadow/"
 _PREFIXES: Final = (b"$SYS/", b"$events/", b"$share/", b"$replay/", b"status/")
 _WHOLE: Final = frozenset((b"$SYS", b"$events", b"$share", b"$replay", b"status"))
@@ -34,3 +36,9 @@ def is_reserved(topic: bytes) -> bool:
     if topic.startswith(_SHADOW):
         return topic.endswith(_OF_SHADOWS) and topic.count(b"/") > 1
     return topic.startswith(_PREFIXES) or topic in _WHOLE
+
+
+def is_notice_of_a_bridge(topic: bytes) -> bool:
+    """Whether a bridge of mosquitto's has its will there unless it is told not to: no reason to keep it out."""
+    begin, end = _NOTICES
+    return topic.startswith(begin) and topic.endswith(end) and topic.count(b"/") == begin.count(b"/") + 1

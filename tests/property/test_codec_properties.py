@@ -111,7 +111,8 @@ def connects(draw: st.DrawFn, version: ProtocolVersion) -> Connect:
     username = draw(st.none() | TEXT)
     password = draw(st.none() | BINARY) if five or username is not None else None
     properties = draw(properties_of(PacketType.CONNECT)) if five else Properties()
-    return Connect(version, draw(TEXT), draw(st.booleans()), draw(U16), username, password, will, properties)
+    bridge = not five and draw(st.booleans())
+    return Connect(version, draw(TEXT), draw(st.booleans()), draw(U16), username, password, will, properties, bridge)
 
 
 @st.composite

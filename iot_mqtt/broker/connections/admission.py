@@ -17,7 +17,7 @@ from iot_mqtt.codec.properties import passed_on
 from iot_mqtt.errors import ProtocolViolation, ReasonCode, Refused
 from iot_mqtt.ports.access import Permissions, Principal, form_of
 from iot_mqtt.ports.counters import Counters
-from iot_mqtt.topics import RESERVED, is_reserved, validate_topic
+from iot_mqtt.topics import RESERVED, is_notice_of_a_bridge, is_reserved, validate_topic
 from iot_mqtt.values import Message, Will
 
 
@@ -30,8 +30,10 @@ class WillRequests:
         self._settings = settings
         self._counters = counters
 
-    def read(self, will: ConnectWill, principal: Principal, permissions: Permissions, *, five: bool) -> Will:
-        """The will that is asked for, or an error, for MQTT 5 with the reason that says what would be allowed."""
+    def read(self, will: ConnectWill, principal: Principal, permissions: Permissions, *, five: bool) -> Will | None:
+        """The will that is asked for, or an error, for MQTT 5 with the reason that says what would be allowed. None:
+        it is never published, which is no reason to refuse the client.
+        """
         topic = will.topic.decode()
         validate_topic(topic, max_levels=self._settings.max_topic_levels)
         if will.qos > self._settings.max_qos:  # [MQTT-3.2.2-12]
@@ -40,6 +42,8 @@ class WillRequests:
             raise ProtocolViolation("retain is not offered here", ReasonCode.RETAIN_NOT_SUPPORTED)
         if is_reserved(will.topic):
             self._deny(principal, will, topic)
+            if is_notice_of_a_bridge(will.topic):
+                return None
             raise Refused(f"the will's topic: {RESERVED}", ReasonCode.NOT_AUTHORIZED)
         if not permissions.unrestricted:
             reason = _denied(permissions.forms(topic), will.qos, retain=will.retain)

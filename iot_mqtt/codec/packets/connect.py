@@ -42,6 +42,8 @@ class Connect:
     password: bytes | None = None
     will: ConnectWill | None = None
     properties: Properties = NO_PROPERTIES
+    #: It says that it is a bridge of another broker: by the highest bit of its protocol level, as mosquitto's do.
+    bridge: bool = False
 
     def __repr__(self) -> str:
         # The password stays out of logs and tracebacks; authentication data likewise.
@@ -55,28 +57,40 @@ _NAMES: Final = {
     ProtocolVersion.V5: b"\0\4MQTT\5",
 }
 
-_VERSIONS: Final = {name: version for version, name in _NAMES.items()}
+_BRIDGE: Final = 0x80
+#: What a bridge says instead. MQTT 5 needs none: what a bridge wants is said there with each subscription.
+_BRIDGES: Final[dict[ProtocolVersion, bytes]] = {
+    version: name[:-1] + bytes((name[-1] | _BRIDGE,))
+    for version, name in _NAMES.items()
+    if version is not ProtocolVersion.V5
+}
+_VERSIONS: Final = {
+    **{name: (version, False) for version, name in _NAMES.items()},
+    **{name: (version, True) for version, name in _BRIDGES.items()},
+}
 #: How the name of MQTT 3.1, the longer one, begins.
 _OLD: Final = b"\0\6"
 
 _USERNAME, _PASSWORD, _WILL_RETAIN, _WILL, _CLEAN, _RESERVED = 0x80, 0x40, 0x20, 0x04, 0x02, 0x01
 
 
-def read_version(reader: wire.Reader) -> ProtocolVersion:
-    """The version that protocol name and level say; read first, because an answer depends on it."""
+def read_version(reader: wire.Reader) -> tuple[ProtocolVersion, bool]:
+    """The version that protocol name and level say, and whether it is a bridge's; read first, because an answer depends
+    on it.
+    """
     start = reader.pos
     stop = start + (9 if reader.data.startswith(_OLD, start) else 7)
-    version = _VERSIONS.get(reader.data[start:stop]) if stop <= reader.end else None
-    if version is not None:
+    known = _VERSIONS.get(reader.data[start:stop]) if stop <= reader.end else None
+    if known is not None:
         reader.pos = stop
-        return version
+        return known
     name = reader.binary()
     level = reader.byte()
     # [MQTT-3.1.2-1] [MQTT-3.1.2-2]; bytes that are no protocol name at all get the same answer.
     raise ProtocolViolation(f"protocol {name[:16]!r} level {level}", ReasonCode.UNSUPPORTED_PROTOCOL_VERSION)
 
 
-def read(reader: wire.Reader, version: ProtocolVersion) -> Connect:
+def read(reader: wire.Reader, version: ProtocolVersion, *, bridge: bool = False) -> Connect:
     """What follows the protocol level.
 
     ::
@@ -100,7 +114,8 @@ def read(reader: wire.Reader, version: ProtocolVersion) -> Connect:
         username = reader.text()
     if flags & _PASSWORD and not (short and not reader.left):
         password = reader.binary()
-    return Connect(version, client_id, flags & _CLEAN != 0, high << 8 | low, username, password, will, properties)
+    clean, keep_alive = flags & _CLEAN != 0, high << 8 | low
+    return Connect(version, client_id, clean, keep_alive, username, password, will, properties, bridge)
 
 
 def _check_flags(flags: int, version: ProtocolVersion) -> None:
@@ -145,7 +160,8 @@ def write(packet: Connect, _version: ProtocolVersion) -> bytes:
     if packet.password is not None and packet.username is None and not five:
         raise ValueError("MQTT 3 has no password without a user name")
     flags = _CLEAN if packet.clean_start else 0
-    parts = [_NAMES[packet.version], b"", wire.u16(packet.keep_alive)]
+    names = _BRIDGES if packet.bridge else _NAMES
+    parts = [names[packet.version], b"", wire.u16(packet.keep_alive)]
     if five:
         parts.append(props.block(packet.properties))
     parts.append(wire.string(packet.client_id))

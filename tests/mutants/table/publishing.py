@@ -138,6 +138,22 @@ PUBLISHING: Final = (
         "max_subscriptions_per_client is off by one",
     ),
     Mutation(
+        "publishing.bridge-hears-itself",
+        _SUBSCRIBE,
+        "no_local=request.no_local or bridge,",
+        "no_local=request.no_local,",
+        ("tests/unit/broker/test_bridges.py",),
+        "a bridge that crosses a topic both ways gets each of its messages back",
+    ),
+    Mutation(
+        "publishing.any-notice-is-a-bridges",
+        "iot_mqtt/topics/reserved.py",
+        'return topic.startswith(begin) and topic.endswith(end) and topic.count(b"/") == begin.count(b"/") + 1',
+        'return topic.startswith(b"$SYS/")',
+        ("tests/unit/broker/test_bridges.py",),
+        "whatever is published below $SYS is acknowledged",
+    ),
+    Mutation(
         "publishing.retained-on-every-subscribe",
         _SUBSCRIBE,
         "(subscription.retain_handling == 1 and is_new)",

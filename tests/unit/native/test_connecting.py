@@ -42,7 +42,8 @@ def by_fields(data: bytes) -> Connect | None:
     """What the reader of fields makes of one whole packet; None: an error."""
     reader = Reader(data, 2 if data[1] < 128 else 3)
     try:
-        packet = connect.read(reader, connect.read_version(reader))
+        version, bridge = connect.read_version(reader)
+        packet = connect.read(reader, version, bridge=bridge)
         reader.finish()
     except MqttError:
         return None

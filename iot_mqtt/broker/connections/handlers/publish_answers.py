@@ -14,7 +14,7 @@ from iot_mqtt.codec import Ack, PacketType, Properties, PublishRun
 from iot_mqtt.errors import ProtocolViolation, ReasonCode
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.store import Store
-from iot_mqtt.topics import RESERVED, is_reserved
+from iot_mqtt.topics import RESERVED, is_notice_of_a_bridge, is_reserved
 
 
 class Holds(Protocol):
@@ -122,7 +122,8 @@ class PublishAnswers:
         """Not allowed: v5 is told in the acknowledgement, 3.x can only be told by success or by closing.
 
         MQTT 3.1.1 section 3.3.5 leaves that choice; a positive acknowledgement for a message that went nowhere
-        would be a lie, so a QoS 1 or 2 publisher of 3.x is closed.
+        would be a lie, so a QoS 1 or 2 publisher of 3.x is closed. A bridge that says that it is connected would say so
+        again as soon as it is back: what nobody misses is acknowledged.
         """
         retained = ", retained" if run.retain else ""
         session.deny(self._counters, "publish", topic, run.count, f"QoS {run.qos}{retained}")
@@ -130,6 +131,9 @@ class PublishAnswers:
             return
         why = _why(connection, topic)
         if not connection.five:
+            if run.qos == 1 and is_notice_of_a_bridge(topic):
+                self._answer(connection, PacketType.PUBACK, list(run.ids), 0, 0)
+                return
             raise ProtocolViolation(why or "not allowed to publish there", ReasonCode.NOT_AUTHORIZED)
         answer = PacketType.PUBACK if run.qos == 1 else PacketType.PUBREC
         self._refuse(connection, answer, list(run.ids), ReasonCode.NOT_AUTHORIZED, why)

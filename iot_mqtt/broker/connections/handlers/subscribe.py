@@ -194,7 +194,7 @@ class SubscribeHandler:
                 asked = self._requests.understood(request, packet)
                 self._requests.require(connection, session, asked)
                 in_doubt = asked.begin is not None and not self._recorded.now(asked.inner)
-                subscription, is_new = self._subscribe(session, request, asked, identifier, most)
+                subscription, is_new = self._subscribe(connection, session, request, asked, identifier, most)
             except Refused as refusal:
                 if refusal.reason is not ReasonCode.NOT_AUTHORIZED:
                     self._note(session, "refused_subscription", request.filter, refusal.detail)
@@ -233,14 +233,22 @@ class SubscribeHandler:
         self._counters.recent.note(session.client_id, code, filter, detail=detail)
 
     def _subscribe(
-        self, session: Session, request: Request, asked: _Asked, identifier: int | None, most: int
+        self,
+        connection: Connection,
+        session: Session,
+        request: Request,
+        asked: _Asked,
+        identifier: int | None,
+        most: int,
     ) -> tuple[Subscription, bool]:
         """Add one filter; ``Refused`` becomes its reason in SUBACK, any other error ends the connection."""
+        # What a bridge would say in MQTT 5: it has no use for what it sent itself, and passes on what is retained.
+        bridge = connection.connect is not None and connection.connect.bridge and is_plain(asked.filter)
         subscription = Subscription(
             filter=asked.filter,
             qos=min(request.qos, self._settings.max_qos),
-            no_local=request.no_local,
-            retain_as_published=request.retain_as_published,
+            no_local=request.no_local or bridge,
+            retain_as_published=request.retain_as_published or bridge,
             retain_handling=request.retain_handling,
             identifier=identifier,
         )
