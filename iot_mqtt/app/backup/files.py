@@ -8,7 +8,9 @@ they are to be is for whoever wrote the configuration.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from stat import S_ISREG
 
 from iot_mqtt.app.backup.errors import BackupError
 from iot_mqtt.app.config import Config
@@ -32,11 +34,27 @@ def kept_files(config: Config) -> Iterator[tuple[str, bytes]]:
 
 
 def files_below(data_dir: Path) -> Iterator[tuple[str, bytes]]:
-    """Of these, what is in the data directory."""
+    """Of these, what is in the data directory, as it was at one moment.
+
+    Records of the audit log name each other over its files, which grow meanwhile and never change.
+    """
+    sizes = _sizes(data_dir)
+    while (again := _sizes(data_dir)) != sizes:
+        sizes = again
+    for path, size in sizes.items():
+        for name, content in _read(path, path.relative_to(data_dir).as_posix()):
+            yield name, content[:size]
+
+
+def _sizes(data_dir: Path) -> dict[Path, int]:
+    found = {}
     for folder in _FOLDERS:
         for path in sorted((data_dir / folder).rglob("*")):
-            if path.is_file() and not path.is_symlink():
-                yield from _read(path, path.relative_to(data_dir).as_posix())
+            with suppress(FileNotFoundError):
+                status = path.lstat()
+                if S_ISREG(status.st_mode):
+                    found[path] = status.st_size
+    return found
 
 
 class Restored:
