@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from iot_mqtt.admin.audit import Wanted
-from iot_mqtt.admin.audit_everywhere import AllVerified, AuditEverywhere, AuditPage, Missing
+from iot_mqtt.admin.audit_everywhere import AllVerified, AuditEverywhere, AuditPage, Missing, NodeKept
 from iot_mqtt.admin.call import PAGE, Call, Page
 from iot_mqtt.admin.callers import AS, Kind, MadeToken, Role, TokenInfo, Tokens, role_of
 from iot_mqtt.admin.desks import checked
@@ -94,7 +94,13 @@ class AuditResources(Resource):
         except ValueError as error:
             raise bad_request("after must be what the page before gave") from error
 
-    @get("audit/verify", "Whether the logs of changes are whole.", "AuditVerified", query=("hash",), role=Role.ADMIN)
+    @get(
+        "audit/verify",
+        "Whether the logs of changes are whole, and from when on.",
+        "AuditVerified",
+        query=("hash",),
+        role=Role.ADMIN,
+    )
     async def _verify(self, call: Call) -> AllVerified:
         return await self._audit.verify(call.query.get("hash"))
 
@@ -117,10 +123,12 @@ class AuditResources(Resource):
         shown["properties"] |= {
             "kind": {**_TEXT, "enum": list(get_args(Kind)), "description": "What `who` is; not in older records."},
             "token": {**_TEXT, "description": "The id of a token; not in older records."},
+            "after": {**_TEXT, "description": "The hash of the record before, where that is in another chain."},
         }
         page: Json = {
             "items": items_of(shown),
             "after": maybe("string"),
             "missing": items_of(schema_of(Missing)),
+            "kept": items_of(schema_of(NodeKept)),
         }
         return {"AuditPage": object_of(page), "AuditVerified": schema_of(AllVerified)}

@@ -18,7 +18,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
-from iot_mqtt.admin.audit import ANYTHING, AuditLog, Record, Verified, Wanted
+from iot_mqtt.admin.audit import ANYTHING, AuditLog, Wanted
+from iot_mqtt.admin.audit_chain import Record
+from iot_mqtt.admin.audit_files import Kept, Verified
 from iot_mqtt.broker.facade import MemberInfo
 
 Answer = TypeVar("Answer")
@@ -50,24 +52,32 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeKept(Kept):
+    """Of one node's log."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class AuditPage:
     """Records of all nodes, the last first."""
 
     items: tuple[Record, ...]
     after: str | None
     missing: tuple[Missing, ...]
+    kept: tuple[NodeKept, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeVerified(Verified):
-    """One node's chain."""
+    """One node's log."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class AllVerified:
-    """What came of looking at the chains of all nodes that answered."""
+    """What came of looking at the logs of all nodes that answered."""
 
     whole: bool
     #: What is wrong, and where, or "".
@@ -81,6 +91,7 @@ class _Part:
     """What one node has to show: its records, and whether there are more before them."""
 
     node: str
+    kept: tuple[Kept, ...]
     records: list[Record]
     more: bool
     #: Where it is to go on once all of the records are shown: there is nothing else down to this number.
@@ -115,7 +126,8 @@ class AuditEverywhere:
         parts = [await self._part(question), *parts]
         items, more = merged(parts, limit)
         shown |= _places(parts, items)
-        return AuditPage(tuple(items), urlencode(shown) if more else None, missing)
+        kept = tuple(NodeKept(one.chain, one.since, one.complete, part.node) for part in parts for one in part.kept)
+        return AuditPage(tuple(items), urlencode(shown) if more else None, missing, kept)
 
     async def verify(self, expected: str | None) -> AllVerified:
         """Look at every record of every node. ``expected``: a hash that was one's last, and has to be there."""
@@ -134,7 +146,7 @@ class AuditEverywhere:
         asked = json.loads(question)
         limit, before = int(asked["limit"]), asked["before"].get(self._node)
         if asked["node"] not in (None, self._node):
-            return _Part(self._node, [], more=False)
+            return _Part(self._node, (), [], more=False)
         wanted = Wanted(**asked.get("wanted", {}))
         latest = await self._log.latest(None if before is None else int(before), limit + 1, wanted)
         found = latest.records
@@ -147,11 +159,13 @@ class AuditEverywhere:
             # A copied data directory may name another node; the cursor goes by ours.
             records.append({**record, "node": self._node})
         if len(found) > len(records):
-            return _Part(self._node, records, more=True)
-        return _Part(self._node, records, more=latest.down_to is not None, down_to=latest.down_to)
+            return _Part(self._node, latest.kept, records, more=True)
+        return _Part(self._node, latest.kept, records, more=latest.down_to is not None, down_to=latest.down_to)
 
     async def _verified(self, expected: str | None) -> NodeVerified:
-        return NodeVerified(**asdict(await self._log.verify(expected)), node=self._node)
+        verified = await self._log.verify(expected)
+        # Not asdict: that goes down into what is kept.
+        return NodeVerified(**{one.name: getattr(verified, one.name) for one in fields(verified)}, node=self._node)
 
     async def _answer_page(self, body: bytes) -> bytes:
         return json.dumps(asdict(await self._part(body))).encode()
@@ -213,11 +227,18 @@ def _places(parts: Iterable[_Part], items: Sequence[Record]) -> dict[str, int]:
 def _read_part(said: Any) -> _Part:
     records = [{**record, "seq": int(record["seq"]), "node": str(said["node"])} for record in said["records"]]
     down_to = said.get("down_to")
-    return _Part(str(said["node"]), records, bool(said["more"]), None if down_to is None else int(down_to))
+    down_to = None if down_to is None else int(down_to)
+    return _Part(str(said["node"]), _read_kept(said), records, bool(said["more"]), down_to)
 
 
 def _read_verified(said: Any) -> NodeVerified:
-    return NodeVerified(**{one.name: said[one.name] for one in fields(NodeVerified)})
+    plain = {one.name: said[one.name] for one in fields(NodeVerified) if one.name != "kept"}
+    return NodeVerified(**plain, kept=_read_kept(said))
+
+
+def _read_kept(said: Any) -> tuple[Kept, ...]:
+    """A node of an older version says nothing of it."""
+    return tuple(Kept(one["chain"], one["since"], one["complete"]) for one in said.get("kept", ()))
 
 
 def _read_cursor(cursor: str | None) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""One change through the API as a record of the audit log."""
+"""One call that changes something as a record of the audit log."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 
-from iot_mqtt.admin.audit import AuditLog, Record
+from iot_mqtt.admin.audit import AuditLog
+from iot_mqtt.admin.audit_chain import Record
+from iot_mqtt.admin.audit_files import Room
 from iot_mqtt.admin.call import Body
-from iot_mqtt.admin.callers import Caller, Kind
+from iot_mqtt.admin.callers import OF_USERS, Caller, Kind
 from iot_mqtt.secrecy import MASK, masked
 
-#: Characters of a body.
-_BODY = 1000
+#: Characters of a path and of a body; of a refused call they only have to say what was tried.
+_LONGEST, _LONGEST_REFUSED = 1000, 200
 #: What is too long, or not for everybody's eyes, though its name is no secret's.
 _HIDDEN = frozenset(("payload", "payload_base64", "hash", "data", "values"))
 
@@ -30,6 +32,8 @@ class Change:
     body: Body
     #: What such a body may have, at any depth.
     names: frozenset[str]
+    #: It is about whoever asks: his login, his password.
+    own: bool = False
 
 
 class Auditor:
@@ -48,9 +52,11 @@ class Auditor:
         """It was answered with this status. Raises ``Unavailable``."""
         by, role = change.caller, change.caller.role.word
         refused = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
-        body = shown(change.body, change.names if refused else None)
-        place = change.address, change.method, change.path
-        await self.note(by.name, role, *place, status, body, kind=by.kind, token=by.token)
+        longest = _LONGEST_REFUSED if refused else _LONGEST
+        body = shown(change.body, change.names if refused else None)[:longest]
+        place = change.address, change.method, change.path[:longest]
+        room = Room.ACCESS if refused else _room_of(change)
+        await self.note(by.name, role, *place, status, body, room=room, kind=by.kind, token=by.token)
 
     async def note(
         self,
@@ -62,6 +68,7 @@ class Auditor:
         status: int,
         body: str = "",
         *,
+        room: Room = Room.ACCESS,
         kind: Kind = "user",
         token: str = "",
     ) -> None:
@@ -75,11 +82,20 @@ class Auditor:
             "role": role,
             "address": address,
             "method": method,
-            "path": path[:_BODY],
+            "path": path,
             "status": status,
             "body": body,
         }
-        await self._log.write(record)
+        await self._log.write(room, record)
+
+
+def _room_of(change: Change) -> Room:
+    """Where a call is written that was not refused: nobody who only looks can write among changes, and no program that
+    sends messages does.
+    """
+    if change.own:
+        return Room.ACCESS
+    return Room.MESSAGES if change.path.partition("/")[0] in OF_USERS else Room.CHANGES
 
 
 def shown(body: Body, names: frozenset[str] | None = None) -> str:
@@ -91,7 +107,7 @@ def shown(body: Body, names: frozenset[str] | None = None) -> str:
     if not body.size:
         return ""
     taken = names is None or isinstance(body.value, Mapping)
-    return json.dumps(_without(masked("", body.value), names) if taken else MASK, ensure_ascii=False)[:_BODY]
+    return json.dumps(_without(masked("", body.value), names) if taken else MASK, ensure_ascii=False)
 
 
 def _without(value: object, names: frozenset[str] | None) -> object:

@@ -28,7 +28,7 @@ TOKENS: Final = "tokens"
 PREFIX: Final = "iot"
 #: Before the name of a user, in a scope: what it sends needs that user's right.
 AS: Final = "as:"
-#: The paths that ask for it.
+#: The paths that ask for it: what programs do with messages and devices.
 OF_USERS: Final = frozenset({"commands", "shadows", "publish"})
 #: Nobody needs more; each is looked at by its id, so the number costs nothing.
 MAX_TOKENS: Final = 1000

@@ -26,3 +26,5 @@ class AdminSettings:
     #: Seconds after which a login is over: unused, and in any case.
     login_idle: float = 1800.0
     login_longest: float = 43_200.0
+    #: Of the records of changes; refused calls and logins have a quarter of it, and messages another one.
+    audit_bytes: int = 64 * 1024 * 1024

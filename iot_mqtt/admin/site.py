@@ -249,7 +249,8 @@ class _Root(Resource):
         call = Call(values, {}, data, caller, address, _header(request, "last-event-id") or "")
         let_in = partial(self._let_in, request, method, route, path, call, body)
         if caller is not None and route.method != "GET" and route.asks != "anybody" and self._gate.auditor is not None:
-            change = Change(caller, address, route.method, path, body, self._resources.names(route))
+            own = route.asks == "caller"
+            change = Change(caller, address, route.method, path, body, self._resources.names(route), own)
             return self._changed(self._gate.auditor, change, route, let_in)
         outcome = self._asked(request, route, let_in())
         if isinstance(outcome, Stream):

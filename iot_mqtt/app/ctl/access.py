@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import click
@@ -100,10 +102,24 @@ def audit() -> None:
 def audit_list(
     node: Node, as_json: bool, limit: int | None, of: str | None, who: str, contains: str, refused: bool
 ) -> None:
-    """List changes at all nodes, the last first; refused ones, too. Who does not answer is named on standard error."""
+    """List changes at all nodes, the last first; refused ones, too.
+
+    Standard error has who does not answer, and at the end what was removed to make room.
+    """
     wanted = {"node": of, "who": who, "contains": contains, "refused": "true" if refused else ""}
     query = {name: value for name, value in wanted.items() if value}
-    print_items(_RECORDS, node.items("audit", query=query, limit=limit), as_json)
+    kept: list[Json] = []
+
+    def records() -> Iterator[Json]:
+        for page in node.pages("audit", query=query, limit=limit):
+            yield from page["items"]
+            if page["after"] is None:
+                kept.extend(page.get("kept", ()))
+
+    print_items(_RECORDS, islice(records(), limit), as_json)
+    for one in kept:
+        if not one["complete"]:
+            click.echo(f"! {plain(one['node'])}: {_beginning(one)}", err=True)
 
 
 @audit.command("verify")
@@ -112,8 +128,8 @@ def audit_list(
 def audit_verify(node: Node, as_json: bool, expected: str | None) -> None:
     """Say whether the log of each node is whole; the exit code is 1 if one is not, or does not answer.
 
-    Each record has the hash of the one before. Note the last one in another place: who can write the node's files
-    could write all of them anew.
+    Each record has the hash of the one before. Note that of the last change in another place: who can write the node's
+    files could write all of them anew. Older records are removed to make room: it says from when on they are there.
     """
     found = node.get("audit", "verify", query={} if expected is None else {"hash": expected})
     if as_json:
@@ -121,6 +137,8 @@ def audit_verify(node: Node, as_json: bool, expected: str | None) -> None:
     else:
         for one in found["items"]:
             click.echo(f"{plain(one['node'])}: {_verdict(one)}")
+            for chain in one.get("kept", ()):
+                click.echo(f"  {_beginning(chain)}")
         if not found["whole"]:
             click.echo(f"NOT whole: {plain(found['fault'])}")
         say_missing({one["node"]: one["reason"] for one in found["missing"]})
@@ -131,6 +149,11 @@ def audit_verify(node: Node, as_json: bool, expected: str | None) -> None:
 def _verdict(one: Json) -> str:
     if not one["whole"]:
         return f"NOT whole: {plain(one['fault'])}"
-    return (
-        f"whole: {one['records']} records, {one['first']} to {one['last']}; the last has the hash {one['head'] or '-'}"
-    )
+    span = f"{one['records']} records, {one['first']} to {one['last']}"
+    return f"whole: {span}; the last change has the hash {one['head'] or '-'}"
+
+
+def _beginning(one: Json) -> str:
+    """From when on a chain has records. A node of an older version, which has one chain, does not say."""
+    removed = "" if one["complete"] else "; older ones were removed to make room"
+    return f"{plain(one['chain'])} since {plain(one['since'])}{removed}"

@@ -79,18 +79,21 @@ class Node:
 
     def items(self, *path: str, query: Mapping[str, str], limit: int | None) -> Iterator[Json]:
         """The items of all pages, fetched as they are needed."""
-        return islice(self._pages(path, query, min(PAGE, limit or PAGE)), limit)
+        pages = self.pages(*path, query=query, limit=limit)
+        return islice((item for page in pages for item in page["items"]), limit)
 
     def note_missing(self, page: Json) -> None:
         """Remember who did not answer."""
         self.missing.update((one["node"], one["reason"]) for one in page.get("missing", ()))
 
-    def _pages(self, path: tuple[str, ...], query: Mapping[str, str], size: int) -> Iterator[Json]:
+    def pages(self, *path: str, query: Mapping[str, str], limit: int | None) -> Iterator[Json]:
+        """All pages, fetched as they are needed, for whoever wants so many items."""
+        size = min(PAGE, limit or PAGE)
         after: dict[str, str] = {}
         while True:
             page = self.get(*path, query={**query, **after, "limit": str(size)})
             self.note_missing(page)
-            yield from page["items"]
+            yield page
             if page["after"] is None:
                 return
             after = {"after": page["after"]}

@@ -8,6 +8,9 @@ from tests.mutants.mutation import Mutation
 
 _CONNECTIONS: Final = "iot_mqtt/admin/connections.py"
 _REQUESTS: Final = "iot_mqtt/admin/requests.py"
+_AUDITING: Final = "iot_mqtt/admin/auditing.py"
+_AUDIT_FILES: Final = "iot_mqtt/admin/audit_files.py"
+_AUDIT_CHAINS: Final = "tests/unit/admin/test_audit_chains.py"
 _PIPELINING: Final = "tests/unit/admin/test_pipelining.py"
 
 ADMIN: Final = (
@@ -82,5 +85,45 @@ ADMIN: Final = (
         ":",
         ("tests/unit/admin/test_hosts.py",),
         "a request is taken for one of another host than the one before this port has read",
+    ),
+    Mutation(
+        "admin.refused-among-changes",
+        _AUDITING,
+        "room = Room.ACCESS if refused else _room_of(change)",
+        "room = _room_of(change)",
+        (_AUDIT_CHAINS,),
+        "a viewer pushes the changes of others out of the audit log",
+    ),
+    Mutation(
+        "admin.own-among-changes",
+        _AUDITING,
+        "    if change.own:\n        return Room.ACCESS\n",
+        "",
+        (_AUDIT_CHAINS,),
+        "a viewer who logs out again and again does so, too",
+    ),
+    Mutation(
+        "admin.messages-among-changes",
+        _AUDITING,
+        "return Room.MESSAGES if",
+        "return Room.CHANGES if",
+        (_AUDIT_CHAINS,),
+        "a program that publishes pushes changes out of the audit log",
+    ),
+    Mutation(
+        "admin.gaps-are-whole",
+        _AUDIT_FILES,
+        'return record["seq"] > self.last and self.last < self._dense_from',
+        'return bool(record["seq"] > self.last)',
+        (_AUDIT_CHAINS,),
+        "the last changes can be taken out of the audit log",
+    ),
+    Mutation(
+        "admin.chains-apart",
+        _AUDIT_FILES,
+        'return record.get("after", previous) == self._head',
+        "return True",
+        (_AUDIT_CHAINS,),
+        "the last change in the audit log can be forged",
     ),
 )

@@ -69,7 +69,7 @@ class LoginNode:
         self.pool = Pool()
         self.directory = GridDirectory(grid, clock)
         outcome(start(self.directory.load()))
-        audit = AuditLog(folder / name, AtOnce(), lambda call: call())
+        audit = AuditLog(folder / name, AtOnce(), lambda call: call(), 10**6)
         auditor = Auditor(audit, name, clock.wall)
         tokens = Tokens(RootToken(TOKEN), self.directory, clock.wall)
         lockout = Lockout()

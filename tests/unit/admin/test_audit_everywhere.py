@@ -15,6 +15,7 @@ from iot_mqtt.admin import audit, audit_everywhere
 from iot_mqtt.admin.access_resources import AuditResources
 from iot_mqtt.admin.audit import ANYTHING, AuditLog, Wanted
 from iot_mqtt.admin.audit_everywhere import AuditEverywhere
+from iot_mqtt.admin.audit_files import Room
 from iot_mqtt.admin.auditing import Auditor, shown
 from iot_mqtt.admin.call import read_body
 from iot_mqtt.app.ctl.node import Node
@@ -58,7 +59,7 @@ class Cluster:
         self.questions: dict[int, Questions] = {}
         self.auditors, self.logs = [], []
         for number, name in enumerate(NAMES, 1):
-            log = AuditLog(folder / name, AtOnce(), lambda call: call())
+            log = AuditLog(folder / name, AtOnce(), lambda call: call(), 10**6)
             self.auditors.append(Auditor(log, name, lambda: self.now))
             self.questions[number] = asking = Questions(self, number)
             self.logs.append(AuditEverywhere(log, name, partial(self.seen_from, name), asking))
@@ -69,7 +70,8 @@ class Cluster:
     def change(self, number: int, path: str) -> None:
         """Something is changed at a node, a second after what was before."""
         self.now += 1
-        outcome(start(self.auditors[number - 1].note("ann", "admin", "::1", "POST", path, 200)))
+        note = self.auditors[number - 1].note
+        outcome(start(note("ann", "admin", "::1", "POST", path, 200, room=Room.CHANGES)))
 
     def pages(self, limit: int, node: str | None = None, wanted: Wanted = ANYTHING) -> list[Any]:
         found: list[Any] = []
@@ -158,6 +160,26 @@ def test_every_chain_is_verified(cluster: Cluster) -> None:
     for log in cluster.logs:
         after = outcome(start(log.verify(None)))
         assert (after.whole, after.fault) == (False, "n3: record 1 was changed")
+
+
+def test_a_node_of_an_older_version_says_nothing_of_what_it_has_removed(cluster: Cluster) -> None:
+    """Its records count all the same."""
+    cluster.change(1, "x")
+    page: dict[str, Any] = {"records": [{"seq": 1, "time": "1"}], "more": False}
+    verified = {"whole": True, "records": 1, "first": 1, "last": 1, "head": "aa", "fault": "", "found": True}
+    for number, name in ((2, "n2"), (3, "n3")):
+        cluster.questions[number].later = {
+            audit_everywhere.PAGE: partial(answer, {**page, "node": name}),
+            audit_everywhere.VERIFY: partial(answer, {**verified, "node": name}),
+        }
+    (shown,) = cluster.pages(10)
+    assert ([one["node"] for one in shown.items], [one.node for one in shown.kept]) == (["n1", "n2", "n3"], ["n1"])
+    found = outcome(start(cluster.logs[0].verify("aa")))
+    assert (found.whole, [len(one.kept) for one in found.items], found.missing) == (True, [1, 0, 0], ())
+
+
+async def answer(said: object, _: bytes) -> bytes:
+    return json.dumps(said).encode()
 
 
 def test_ctl_shows_all_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

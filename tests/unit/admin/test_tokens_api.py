@@ -12,10 +12,11 @@ from typing import Any, cast
 
 import pytest
 
-from iot_mqtt.admin import audit as audit_module
 from iot_mqtt.admin.access_resources import AuditResources, TokenResources
-from iot_mqtt.admin.audit import AuditLog, paths, verify
+from iot_mqtt.admin.audit import AuditLog
+from iot_mqtt.admin.audit_chain import hash_of, paths
 from iot_mqtt.admin.audit_everywhere import AuditEverywhere
+from iot_mqtt.admin.audit_files import Room, verify
 from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.admin.callers import RootToken, Tokens
 from iot_mqtt.admin.openapi import describe
@@ -52,9 +53,9 @@ class Site:
         self.ctl = Ctl(monkeypatch)
         self.start()
 
-    def start(self) -> None:
+    def start(self, size: int = 64_000) -> None:
         """As after a restart: what is known is what is in the files."""
-        self.log = AuditLog(self.folder, AtOnce(), lambda call: call(), file_bytes=2000, files=3)
+        self.log = AuditLog(self.folder, AtOnce(), lambda call: call(), size)
 
         self.browser = make_browser(
             FakeView(),
@@ -237,7 +238,7 @@ def test_every_change_is_written_down_and_what_only_looks_is_not(site: Site) -> 
     ]
     assert records[0]["node"] == "node-1"
     assert records[0]["time"] == "1970-01-12T13:46:40.000+00:00"
-    whole = "".join(path.read_text() for path in paths(site.folder))
+    whole = "".join(path.read_text() for path in site.folder.rglob("*.jsonl"))
     assert '\\"topic\\": \\"t\\"' in whole
     for secret in ("of-the-payload", "of-the-password", token):
         assert secret not in whole
@@ -313,7 +314,7 @@ def test_what_leads_to_a_resource_is_written_down(site: Site, call: str) -> None
 def test_texts_that_no_file_can_hold_are_written_all_the_same(site: Site) -> None:
     """Halves of characters that would be a whole one when they are read again, too."""
     for who in ("\ud800", "\ud83d\ude00", "\\\ud83d\ude00", "a\0b\n", "\u2028é"):
-        outcome(start(site.log.write({"time": "t", "node": "n", "who": who, "status": 200})))
+        outcome(start(site.log.write(Room.CHANGES, {"time": "t", "node": "n", "who": who, "status": 200})))
     found = verify(site.folder)
     assert (found.whole, found.records, found.fault) == (True, 5, "")
     site.start()
@@ -326,14 +327,14 @@ def test_texts_that_no_file_can_hold_are_written_all_the_same(site: Site) -> Non
 
 def test_the_log_is_one_chain_over_files_and_restarts(site: Site) -> None:
     """Bounded: the oldest files go, and the chain begins later."""
-    for number in range(40):
-        site.ask("DELETE", f"clients/{number}", TOKEN)
+    for number in range(100):
+        site.make(name=str(number), role="viewer")
         if number % 7 == 0:
-            site.start()
-    assert len(paths(site.folder)) == 3
+            site.start(size=16_000)
+    assert 12_000 < sum(path.stat().st_size for path in paths(site.folder)) <= 16_000
     found = verify(site.folder)
-    assert (found.whole, found.last) == (True, 40)
-    assert found.records == 41 - found.first < 40
+    assert (found.whole, found.last) == (True, 100)
+    assert found.records == 101 - found.first < 100
     assert site.ask("GET", f"audit/verify?hash={found.head}", TOKEN).json["whole"] is True
     assert site.ask("GET", "audit/verify?hash=00", TOKEN).json["fault"] == "no record has the hash 00"
     first, after = [], None
@@ -342,14 +343,14 @@ def test_the_log_is_one_chain_over_files_and_restarts(site: Site) -> None:
         first += [one["seq"] for one in page["items"]]
         if (after := page["after"]) is None:
             break
-    assert first == list(range(40, found.first - 1, -1))
+    assert first == list(range(100, found.first - 1, -1))
 
 
 @pytest.mark.parametrize("forgery", ["changed", "taken out", "inserted", "its hash made anew"])
 def test_a_forged_record_is_found(site: Site, forgery: str) -> None:
     """Whatever is done to one in the midst."""
     for number in range(4):
-        site.ask("DELETE", f"clients/{number}", TOKEN)
+        site.make(name=str(number), role="viewer")
     (path,) = paths(site.folder)
     lines = path.read_text().splitlines(keepends=True)
     if forgery == "taken out":
@@ -360,7 +361,7 @@ def test_a_forged_record_is_found(site: Site, forgery: str) -> None:
         record = json.loads(lines[1])
         record["who"] = "somebody else"
         if forgery != "changed":
-            record["hash"] = audit_module.hash_of(record)
+            record["hash"] = hash_of(record)
         lines[1] = json.dumps(record) + "\n"
     path.write_text("".join(lines))
     assert not verify(site.folder).whole
@@ -371,7 +372,7 @@ def test_a_forged_record_is_found(site: Site, forgery: str) -> None:
 
 def test_a_torn_record_is_taken_away_at_the_start(site: Site) -> None:
     """Nobody had an answer to it."""
-    site.ask("DELETE", "clients/1", TOKEN)
+    site.make(name="t", role="viewer")
     (path,) = paths(site.folder)
     with path.open("a") as file:
         file.write('{"seq": 2, "ti')
@@ -384,10 +385,10 @@ def test_a_record_is_on_the_disk_and_so_is_the_name_of_its_file(site: Site, monk
     """When the call is answered: a power cut takes neither."""
     synced: list[Path] = []
     monkeypatch.setattr(os, "fsync", lambda file: synced.append(Path(os.readlink(f"/proc/self/fd/{file}"))))
-    site.ask("DELETE", "clients/1", TOKEN)
+    site.make(name="t", role="viewer")
     (path,) = paths(site.folder)
     assert synced == [path.resolve(), site.folder.resolve()]
-    site.ask("DELETE", "clients/2", TOKEN)
+    site.make(name="u", role="viewer")
     assert synced[2:] == [path.resolve()]
 
 
@@ -432,7 +433,7 @@ def test_whatever_keeps_a_record_out_keeps_changes_out(
 
 def test_a_forged_line_that_is_nested_deep_is_a_fault(site: Site) -> None:
     """And no error of whoever verifies."""
-    site.ask("DELETE", "clients/1", TOKEN)
+    site.make(name="t", role="viewer")
     (path,) = paths(site.folder)
     path.write_bytes(path.read_bytes() + b"[" * 100_000 + b"\n")
     assert "no record" in site.ask("GET", "audit/verify", TOKEN).json["fault"]
