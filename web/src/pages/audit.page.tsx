@@ -1,4 +1,4 @@
-/** What was changed, by whom; and whether the chain of records is whole. */
+/** What was changed, by whom; and whether the records are whole, and from when on they are there. */
 import { useState } from "preact/hooks";
 import { api, type Problem } from "../core/api";
 import { number, time } from "../core/format";
@@ -13,12 +13,16 @@ import { MissingNote, ProblemNote } from "../ui/notes";
 import { Head, Panel } from "../ui/parts";
 import { type Column, DataTable } from "../ui/table";
 import type { Page } from ".";
-import type { AuditRecord, Verified } from "./settings/types";
+import type { AuditPage, AuditRecord, Kept, Verified } from "./settings/types";
 
-const at = (one: AuditRecord) => time(Date.parse(one.time) / 1000);
+const moment = (text: string) => time(Date.parse(text) / 1000);
+const at = (one: AuditRecord) => moment(one.time);
 
 /** A user and a token may have the same name. */
 const whoOf = (one: AuditRecord) => (one.token ? t("audit.token", { name: one.who, id: one.token }) : one.who);
+
+const keptOf = ({ chain, since, complete }: Kept) =>
+  t(complete ? "audit.complete" : "audit.removed", { chain: t(`audit.chain.${chain}`), since: moment(since) });
 
 function columns(show: (one: AuditRecord) => void): Column<AuditRecord>[] {
   return [
@@ -55,6 +59,8 @@ function columns(show: (one: AuditRecord) => void): Column<AuditRecord>[] {
 function Audit() {
   const { who = "", contains = "", refused = "", node = "" } = place.value.query;
   const [open, setOpen] = useState<AuditRecord>();
+  const [kept, setKept] = useState<AuditPage["kept"]>([]);
+  const removed = kept.filter((one) => !one.complete);
   return (
     <>
       <Head title={t("audit.title")} />
@@ -79,6 +85,7 @@ function Audit() {
         id={(one) => `${one.node} ${one.seq}`}
         empty={t("audit.none")}
         every={5000}
+        loaded={(page) => setKept((page as AuditPage).kept)}
       >
         <Filter name="contains" label={t("audit.contains")} />
         <Filter name="who" label={t("audit.who")} />
@@ -89,6 +96,15 @@ function Audit() {
           set={(on) => refine({ refused: on ? "true" : undefined })}
         />
       </DataTable>
+      {removed.length > 0 && (
+        <ul class="plain-list dim">
+          {removed.map((one) => (
+            <li key={`${one.node} ${one.chain}`}>
+              <span class="mono">{one.node}</span> {keptOf(one)}
+            </li>
+          ))}
+        </ul>
+      )}
     </>
   );
 }
@@ -129,6 +145,11 @@ function Verify() {
                 <span class="mono">{one.node}</span>{" "}
                 {t("audit.records", { count: number(one.records), first: number(one.first), last: number(one.last) })}{" "}
                 <span class="mono dim">{one.head}</span>
+                <ul class="plain-list">
+                  {one.kept.map((chain) => (
+                    <li key={chain.chain}>{keptOf(chain)}</li>
+                  ))}
+                </ul>
               </li>
             ))}
           </ul>

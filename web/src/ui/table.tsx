@@ -30,6 +30,8 @@ interface Props<Row> {
   every?: number;
   /** Grows when something was changed: it is asked for again at once. */
   turn?: number;
+  /** Told of each page that has come. */
+  loaded?: (page: Paged<Row>) => void;
   /** Filters and the like, above the list. */
   children?: ComponentChildren;
 }
@@ -60,6 +62,7 @@ export function DataTable<Row>(props: Props<Row>) {
       const page = await api.get<Paged<Row>>(path, { ...query, after, limit: CHUNK }, signal);
       fresh.put(index, page.items, page.after ?? null);
       setMissing(page.missing);
+      props.loaded?.(page);
       show((count) => count + 1);
     };
     // What comes into view while other pages are on their way.

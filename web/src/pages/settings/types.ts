@@ -55,6 +55,21 @@ export interface AuditRecord {
   hash: string;
 }
 
+/** From when on the records of a chain are there. */
+export interface Kept {
+  chain: string;
+  since: string;
+  complete: boolean;
+}
+
+/** schema: AuditPage */
+export interface AuditPage {
+  items: AuditRecord[];
+  after: string | null;
+  missing: { node: string; reason: string }[];
+  kept: (Kept & { node: string })[];
+}
+
 export interface NodeVerified {
   node: string;
   whole: boolean;
@@ -63,6 +78,8 @@ export interface NodeVerified {
   last: number;
   head: string;
   fault: string;
+  /** Empty of a node of an older version. */
+  kept: Kept[];
 }
 
 /** schema: AuditVerified */
