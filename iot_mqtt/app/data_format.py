@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from iot_mqtt import __version__
-from iot_mqtt.app.whole_files import new_file
+from iot_mqtt.whole_files import new_file
 
 log = logging.getLogger(__name__)
 

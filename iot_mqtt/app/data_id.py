@@ -9,7 +9,7 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from iot_mqtt.app.whole_files import new_file
+from iot_mqtt.whole_files import new_file
 
 FILE: Final = "ID"
 _BYTES: Final = 16

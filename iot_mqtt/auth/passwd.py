@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from iot_mqtt.auth import argon, kinds, scram_keys
 from iot_mqtt.auth.files import FileError, read_text
 from iot_mqtt.auth.users import DISABLED, SCRAM, Entry, check_name, entries, parse_users
+from iot_mqtt.whole_files import new_file
 
 _HEADER = "# Users of iot-mqtt, kept with `iot-mqtt passwd`. One per line: name:hash\n"
+_GROUP_READS: Final = stat.S_IRGRP | stat.S_IXGRP
 
 
 def set_password(path: str, name: str, password: bytes, *, scram: bool = False) -> bool:
@@ -65,6 +68,13 @@ def remove_user(path: str, name: str) -> bool:
     return entry is not None
 
 
+def is_roots_alone(path: str) -> bool:
+    """Whether a node of any other user cannot read the file."""
+    found = Path(path).stat()
+    readers = stat.S_IROTH | stat.S_IRGRP if found.st_gid else stat.S_IROTH
+    return found.st_uid == 0 and not found.st_mode & readers
+
+
 def verify(path: str, name: str, password: bytes) -> bool:
     """True if the file has this user with this password."""
     users = parse_users(read_text(path), path)
@@ -106,33 +116,26 @@ def _locked(folder: Path) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-        os.fsync(descriptor)  # the rename is to survive a power cut too
     finally:
         os.close(descriptor)
 
 
 def _replace(target: Path, text: str) -> None:
-    """Write the whole file anew: mode 0600, the owner it had, all or nothing."""
+    """Write the whole file anew, all or nothing."""
     try:
-        # mkstemp makes it 0600 from the start.
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                _keep_owner(descriptor, target)
-                file.write(text)
-                file.flush()
-                os.fsync(descriptor)
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink()
-            raise
+        with new_file(target) as file:
+            if not target.exists() and os.geteuid() == 0:
+                _give_to_readers_of(target.parent, file.fileno())
+            file.write(text.encode())
     except OSError as error:
         raise FileError(str(target), None, f"cannot be written: {error.strerror}") from error
 
 
-def _keep_owner(descriptor: int, target: Path) -> None:
-    """Leave the file with the account that reads it, when root changes it."""
-    if target.exists():
-        old = target.stat()
-        if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
-            os.fchown(descriptor, old.st_uid, old.st_gid)
+def _give_to_readers_of(folder: Path, descriptor: int) -> None:
+    """What root makes is for the owner of its folder, and for a group if the folder is for that group and nobody else:
+    the node that reads it runs as another user.
+    """
+    found = folder.stat()
+    os.fchown(descriptor, found.st_uid, found.st_gid)
+    if found.st_mode & _GROUP_READS == _GROUP_READS and not found.st_mode & stat.S_IRWXO:
+        os.fchmod(descriptor, 0o640)

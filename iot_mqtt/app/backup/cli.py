@@ -21,9 +21,9 @@ from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.target import Target
 from iot_mqtt.app.progress import going_on
 from iot_mqtt.app.terminal import amount, field, moment, number, plain, print_form, print_items, print_json, size
-from iot_mqtt.app.whole_files import new_file
 from iot_mqtt.errors import MqttError
 from iot_mqtt.grid.archive import BadArchive, Secret
+from iot_mqtt.whole_files import new_file
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _FILE = click.Path(dir_okay=False, path_type=Path)

@@ -14,7 +14,7 @@ from stat import S_ISREG
 
 from iot_mqtt.app.backup.errors import BackupError
 from iot_mqtt.app.config import Config
-from iot_mqtt.app.whole_files import new_file
+from iot_mqtt.whole_files import new_file
 
 _FOLDERS = ("audit", "plugins")
 _NAMED = "named"

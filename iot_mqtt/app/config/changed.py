@@ -21,7 +21,7 @@ import yaml
 from iot_mqtt.app.config.errors import Layer, Origin, Problem
 from iot_mqtt.app.config.layers import Setting, file_settings
 from iot_mqtt.app.config.limits import is_live
-from iot_mqtt.app.whole_files import new_file
+from iot_mqtt.whole_files import new_file
 
 FILE = "changed.yaml"
 _HEAD = "# Changed while the node ran (`iot-mqtt ctl config`, `ctl listeners`); counts above the configuration file.\n"

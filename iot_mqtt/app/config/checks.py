@@ -259,9 +259,12 @@ def _files(loaded: LoadedConfig) -> Iterator[Problem]:
     named += [("auth.acl_file", path) for path in loaded.config.auth.acl_file or ()]
     for key, path in named:
         if isinstance(path, str) and not os.access(path, os.R_OK):
-            fix = f"; create it with: iot-mqtt passwd {path} USER" if key == "auth.users_file" else ""
-            what = "is not readable" if Path(path).exists() else "does not exist"
-            yield _problem(loaded, key, f"{path} {what}{fix}")
+            if Path(path).exists():
+                what = "is not readable for the user that the node runs as"
+            else:
+                fix = f"; create it with: iot-mqtt passwd {path} USER" if key == "auth.users_file" else ""
+                what = f"does not exist{fix}"
+            yield _problem(loaded, key, f"{path} {what}")
 
 
 def _exposure(loaded: LoadedConfig) -> Iterator[Problem]:

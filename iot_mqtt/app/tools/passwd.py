@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from iot_mqtt.app.passwords import ask_password, password_stdin_option
@@ -18,8 +20,9 @@ from iot_mqtt.app.passwords import ask_password, password_stdin_option
 def passwd(file: str, user: str, password_stdin: bool, scram: bool, delete: bool, disable: bool, enable: bool) -> None:
     """Set the password of USER in FILE, or remove, disable or enable the user.
 
-    The file is created with mode 0600 if it does not exist. A running node reads it again by itself, within a
-    second, and disconnects users who were removed or disabled. A new password is asked for at the next CONNECT.
+    A file that exists keeps its owner and its mode. A new one has mode 0600; root's is for the owner of its folder, and
+    for the group of a folder that is closed to others. A running node reads it again by itself, within a second, and
+    disconnects users who were removed or disabled. A new password is asked for at the next CONNECT.
     """
     # Late: argon2 is a compiled library that the other commands need not load.
     from iot_mqtt.auth import passwd as users
@@ -29,6 +32,7 @@ def passwd(file: str, user: str, password_stdin: bool, scram: bool, delete: bool
         raise click.UsageError("one of --delete, --disable and --enable")
     if (delete or disable or enable) and (password_stdin or scram):
         raise click.UsageError("only a new password is read")
+    made = not Path(file).exists()
     try:
         if delete:
             known = users.remove_user(file, user)
@@ -41,5 +45,7 @@ def passwd(file: str, user: str, password_stdin: bool, scram: bool, delete: bool
                 click.echo(f"{user} is disabled; let the user in with --enable", err=True)
         if not known:
             raise click.ClickException(f"{file}: there is no user {user}")
+        if made and users.is_roots_alone(file):
+            click.echo(f"only root can read {file}: give it to the user that the node runs as (chown)", err=True)
     except (FileError, ValueError) as error:
         raise click.ClickException(str(error)) from error

@@ -104,6 +104,14 @@ ACCESS: Final = (
         "who reloads is told that it is done, and what was read is of before",
     ),
     Mutation(
+        "access.file-for-nobody",
+        "iot_mqtt/whole_files.py",
+        "    os.fchmod(descriptor, stat.S_IMODE(before.st_mode))\n",
+        "",
+        ("tests/unit/test_whole_files.py", "tests/unit/auth/test_passwd.py"),
+        "a user whom root disables stays in: the node cannot read the file any more",
+    ),
+    Mutation(
         "access.aliases-without-end",
         "iot_mqtt/app/config/yaml_loader.py",
         "self._repeated += self._sizes.get(id(node), MOST_REPEATED + 1)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from collections import Counter
@@ -155,6 +156,18 @@ def test_passwd_sets_a_password_from_standard_input(directory: Path) -> None:
     assert (result.exit_code, "s3cret" in result.output) == (0, False)
     assert verify("users", "joe", "s3cret w\u00f6rd".encode())
     assert (directory / "users").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_passwd_says_that_only_root_can_read_what_it_has_made(directory: Path) -> None:
+    """Once; who owns the folder owns the file."""
+    (directory / "theirs").mkdir()
+    os.chown(directory / "theirs", 12345, 12346)
+    said = [
+        run("passwd", path, "joe", "--password-stdin", input="x\n").stderr
+        for path in ("users", "users", "theirs/users")
+    ]
+    assert said == ["only root can read users: give it to the user that the node runs as (chown)\n", "", ""]
 
 
 def test_passwd_asks_twice_on_a_terminal() -> None:

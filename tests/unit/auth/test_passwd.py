@@ -39,15 +39,15 @@ def test_the_first_password_makes_the_file(path: Path) -> None:
 
 
 def test_a_new_password_takes_the_place_of_the_old(path: Path) -> None:
-    """Comments and the order of lines stay, other users too."""
+    """Comments and the order of lines stay, other users too, and who may read the file."""
     path.write_text(f"# staff\nann:{cheap_hash('old')}\n\n# guests\nbob:{cheap_hash('b')}\n")
-    path.chmod(0o644)
+    path.chmod(0o640)
     assert passwd.set_password(str(path), "ann", b"new") is False
     lines = path.read_text().splitlines()
     assert [line.split(":")[0] for line in lines] == ["# staff", "ann", "", "# guests", "bob"]
     assert passwd.verify(str(path), "ann", b"new")
     assert passwd.verify(str(path), "bob", b"b")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
 def test_a_user_is_removed_once(path: Path) -> None:
@@ -135,12 +135,57 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_root_leaves_the_file_with_its_owner(path: Path) -> None:
-    """Or the broker's own account could not read it any more."""
+def test_whom_root_disables_the_node_sees_disabled(path: Path) -> None:
+    """The file of the Debian package: root's, and read by the node's group."""
     passwd.set_password(str(path), "ann", b"pw")
-    os.chown(path, 12345, 12346)
-    passwd.set_password(str(path), "bob", b"pw")
-    assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
+    os.chown(path, 0, 12346)
+    path.chmod(0o640)
+    passwd.set_disabled(str(path), "ann", disabled=True)
+    assert owned(path) == (0, 12346, 0o640)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize(
+    ("folder", "file"),
+    [
+        ((0, 12346, 0o750), (0, 12346, 0o640)),  # /etc/iot-mqtt of the package
+        ((12345, 12346, 0o700), (12345, 12346, 0o600)),  # a data directory
+        ((12345, 12346, 0o755), (12345, 12346, 0o600)),
+        ((12345, 12346, 0o751), (12345, 12346, 0o600)),
+    ],
+)
+def test_a_file_that_root_makes_is_for_whom_its_folder_is(
+    path: Path, folder: tuple[int, int, int], file: tuple[int, int, int]
+) -> None:
+    """For its owner; for a group if the folder is for that group and nobody else."""
+    os.chown(path.parent, *folder[:2])
+    path.parent.chmod(folder[2])
+    passwd.set_password(str(path), "ann", b"pw")
+    assert owned(path) == file
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize(
+    ("file", "alone"),
+    [
+        ((0, 0, 0o640), True),
+        ((0, 12346, 0o600), True),
+        ((0, 12346, 0o640), False),
+        ((0, 0, 0o604), False),
+        ((12345, 0, 0o600), False),
+    ],
+)
+def test_a_file_that_only_root_can_read_is_known(path: Path, file: tuple[int, int, int], alone: bool) -> None:
+    """A node of another user would not start with it."""
+    path.write_text("")
+    os.chown(path, *file[:2])
+    path.chmod(file[2])
+    assert passwd.is_roots_alone(str(path)) is alone
+
+
+def owned(path: Path) -> tuple[int, int, int]:
+    found = path.stat()
+    return found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)
 
 
 def _add_users(path: str, prefix: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,14 @@ def test_files_that_are_not_there_are_named_with_the_way_to_make_them(tmp_path: 
     """Before the node starts, not when the first client connects."""
     (line,) = refusals(f"auth.users_file={tmp_path}/users")
     assert line.endswith(f"{tmp_path}/users does not exist; create it with: iot-mqtt passwd {tmp_path}/users USER")
+
+
+def test_a_file_that_may_not_be_read_is_not_to_be_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is there: what it needs is another owner or mode."""
+    (tmp_path / "users").write_text("")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    (line,) = refusals(f"auth.users_file={tmp_path}/users")
+    assert line.endswith(f"{tmp_path}/users is not readable for the user that the node runs as")
 
 
 def test_two_listeners_on_one_port_are_refused() -> None:

@@ -1,0 +1,43 @@
+"""Files that are whole or not there, whenever the power goes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """There under its name when it is whole and on the disk, and not before.
+
+    It is for whom the file was that it replaces: owner, group and mode stay. A new one is for its owner alone.
+    """
+    part = path.with_name(f".{path.name}.part")
+    part.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            if path.exists():
+                _give_as(path.stat(), file.fileno())
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _give_as(before: os.stat_result, descriptor: int) -> None:
+    # The owner first: giving a file away may take bits of its mode.
+    if (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
+        os.fchown(descriptor, before.st_uid, before.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
