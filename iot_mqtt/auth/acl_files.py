@@ -25,13 +25,21 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True)
+class _Wrong:
+    """What it looked like, and why it cannot be used."""
+
+    signature: Signature
+    error: FileError
+
+
+@dataclass(frozen=True, slots=True)
 class RulesLooked:
     """All files as they were found."""
 
     #: By path.
     files: Mapping[str, _Known]
-    #: The paths that could not be used, and what they looked like: each is told of once.
-    wrong: Mapping[str, Signature]
+    #: The paths that could not be used: each is told of once.
+    wrong: Mapping[str, _Wrong]
     errors: Sequence[FileError] = ()
 
 
@@ -64,6 +72,12 @@ class AclFiles:
             self.content = content
         return errors
 
+    @property
+    def outdated(self) -> list[FileError]:
+        """Why files cannot be used as they are; what they said before counts."""
+        files = (known.file.error for known in self._now.files.values())
+        return [*(wrong.error for wrong in self._now.wrong.values()), *(error for error in files if error is not None)]
+
 
 class _Look:
     """One look at all paths."""
@@ -73,7 +87,7 @@ class _Look:
         self._changed_only = changed_only
         #: What was told of already.
         self._told = before.wrong if changed_only else {}
-        self._wrong: dict[str, Signature] = {}
+        self._wrong: dict[str, _Wrong] = {}
         self._errors: list[FileError] = []
 
     def at(self, paths: Sequence[str]) -> RulesLooked:
@@ -99,21 +113,23 @@ class _Look:
         try:
             names = sorted(one.name for one in Path(entry).iterdir() if one.is_file())
         except OSError as error:
-            self._wrong[entry] = None
+            wrong = _Wrong(None, FileError(entry, None, f"cannot be read: {error.strerror}"))
+            self._wrong[entry] = wrong
             if entry not in self._told:
-                self._errors.append(FileError(entry, None, f"cannot be read: {error.strerror}"))
+                self._errors.append(wrong.error)
             return known
         return [str(Path(entry) / name) for name in names if name[0] != "." and name[-1] != "~"]
 
     def _new(self, path: str) -> WatchedFile[Rules] | None:
         """A file that was not there before; None if it is wrong."""
         signature = signature_of(path)
-        if path in self._told and self._told[path] == signature:
-            self._wrong[path] = signature
+        told = self._told.get(path)
+        if told is not None and told.signature == signature:
+            self._wrong[path] = told
             return None
         try:
             return WatchedFile(path, parse_rules)
         except FileError as error:
-            self._wrong[path] = signature
+            self._wrong[path] = _Wrong(signature, error)
             self._errors.append(error)
             return None

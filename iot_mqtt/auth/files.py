@@ -57,6 +57,11 @@ class WatchedFile(Generic[T]):
     def content(self) -> T:
         return self._now.content
 
+    @property
+    def error(self) -> FileError | None:
+        """Why the text that is there cannot be used; what it said before counts."""
+        return self._now.error
+
     def look(self, *, changed_only: bool) -> Looked[T]:
         """As it is now. With ``changed_only`` it is not read if it is the same file as last time."""
         now = self._now
@@ -92,4 +97,5 @@ def signature_of(path: str) -> Signature:
         status = os.stat(path)  # noqa: PTH116 - every few seconds, for a path that is a str anyway
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    # When it was changed, which its rights are, too.
+    return status.st_ctime_ns, status.st_size, status.st_ino

@@ -119,6 +119,12 @@ class Access:
         rules = None if self._rules is None else self._rules.look(changed_only=changed_only)
         return partial(self._take, files, rules, forget=not changed_only)
 
+    @property
+    def outdated(self) -> list[FileError]:
+        """Why files cannot be used as they are; what they said before counts."""
+        errors = [file.error for file in self._files() if file.error is not None]
+        return errors if self._rules is None else [*errors, *self._rules.outdated]
+
     def close(self) -> None:
         """Stop the threads; clients that wait for a verdict are told to come back."""
         self.pool.close()

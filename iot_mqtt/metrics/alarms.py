@@ -72,6 +72,11 @@ _KNOWN: Final = tuple(
             "see the records and the topic of the dead letters, which has to be there and writable",
         ),
         (
+            r"^access rules were not reloaded",
+            "access",
+            "mend the file, or who may read it: it is read without a restart. Until then users disabled in it get in",
+        ),
+        (
             r"^the clock of",
             "clock",
             "have NTP (chrony, systemd-timesyncd) set the clock of that machine; a node measures it again by itself",

@@ -27,6 +27,11 @@ class Reloads:
         self.users = FileLooks(self._look, reactor, "the files of users and rules")
         self.certificates = FileLooks(certificates.look, reactor, "the files of certificates")
 
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What an operator should do something about: users who were disabled are in meanwhile."""
+        return tuple(map(_not_reloaded, self._access.outdated))
+
     def reload(self) -> None:
         """Read everything again: users, rules, certificates, the configuration."""
         for files in (self.users, self.certificates):
@@ -43,4 +48,8 @@ class Reloads:
 
 def _take(found: Callable[[], Iterable[FileError]]) -> None:
     for error in found():
-        log.error("access rules were not reloaded, the old ones stay: %s", error)
+        log.error("%s", _not_reloaded(error))
+
+
+def _not_reloaded(error: FileError) -> str:
+    return f"access rules were not reloaded, the old ones stay: {error}"

@@ -327,6 +327,7 @@ class Service:
             ports.append(f"admin={self._open_admin(room)}")
         follow(self.live, self.broker, self._listeners, self._access)
         self.view.further_alarms.append(lambda: self._certificates.alarms)
+        self.view.further_alarms.append(lambda: self._reloads.alarms)
         self._certificates.begin(lambda seconds: self._repeat(seconds, self._reloads.certificates.look))
         return ports
 

@@ -60,13 +60,17 @@ def test_what_is_wrong_stays_as_it_was_and_is_told_once(tmp_path: Path) -> None:
     assert [Path(error.path).name for error in errors] == ["a", "b"]
     assert filters(files) == ["a", "c"]
     assert files.take(files.look(changed_only=True)) == []
+    assert sorted(error.path for error in files.outdated) == [str(folder / "a"), str(folder / "b")]
     assert len(files.take(files.look(changed_only=False))) == 2
     folder.rename(tmp_path / "away")
     assert [error.path for error in files.take(files.look(changed_only=True))] == [str(folder)]
     assert files.take(files.look(changed_only=True)) == [] and filters(files) == ["a", "c"]
+    assert [error.path for error in files.outdated] == [str(folder), str(folder / "a")]
     (tmp_path / "away").rename(folder)
     write(folder / "b", "b")
     assert files.take(files.look(changed_only=True)) == [] and filters(files) == ["a", "b", "c"]
+    write(folder / "a", "a")
+    assert files.take(files.look(changed_only=True)) == [] and files.outdated == []
 
 
 @pytest.mark.parametrize("name", ["missing", "wrong"])

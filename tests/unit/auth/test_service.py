@@ -9,7 +9,7 @@ import pytest
 
 from iot_mqtt.auth import hashing
 from iot_mqtt.auth.chain import Chain
-from iot_mqtt.auth.files import FileError
+from iot_mqtt.auth.files import FileError, signature_of
 from iot_mqtt.auth.service import Access
 from iot_mqtt.auth.settings import AuthSettings
 from iot_mqtt.errors import ReasonCode
@@ -149,6 +149,32 @@ def test_who_is_gone_is_told_of_and_has_no_rights(site: Site, line: str) -> None
     site.write(site.acl, "[user ann]\nallow all b\n")
     access.look(changed_only=True)()
     assert told[2:] == [frozenset()]
+
+
+def test_a_file_that_cannot_be_used_is_known_until_it_can_be(site: Site) -> None:
+    """Its error is returned once; whom it disables is in meanwhile."""
+    access = site.open()
+    assert access.outdated == []
+    site.write(site.users, "ann:oops\n")
+    site.write(site.acl, "[nonsense\n")
+    (users, acl) = access.look(changed_only=True)()
+    assert access.look(changed_only=True)() == []
+    assert access.outdated == [users, acl]
+    site.write(site.acl, "[user ann]\nallow all a\n")
+    site.write(site.users, f"ann:{cheap_hash('pw')}\n")
+    access.look(changed_only=True)()
+    assert access.outdated == []
+
+
+def test_a_file_that_others_may_read_now_is_another(site: Site) -> None:
+    """One that could not be read is read when its rights are mended, although its text is the same."""
+    before = signature_of(str(site.users))
+    written = site.users.stat().st_mtime_ns
+    for _ in range(100_000):  # the clock of the file system has ticks
+        site.users.chmod(0o640)
+        if signature_of(str(site.users)) != before:
+            break
+    assert signature_of(str(site.users)) != before and site.users.stat().st_mtime_ns == written
 
 
 def test_a_certificate_need_not_be_in_the_file_of_users(site: Site) -> None:

@@ -114,13 +114,11 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
     hanging.go.set()
 
 
-def test_a_node_whose_users_are_on_a_file_system_that_hangs_serves_and_stops(tmp_path: Path, hanging: Hanging) -> None:
-    """And no thread is waited for."""
-    users = tmp_path / "users"
+def serving(turning: Turning, users: Path) -> Service:
+    """A node that looks at this file of users all the time."""
     users.write_text("# nobody\n")
-    turning = Turning()
     config = Config(
-        node=NodeConfig(data_dir=str(tmp_path), gc_threshold=0, drain_seconds=1.0),
+        node=NodeConfig(data_dir=str(users.parent), gc_threshold=0, drain_seconds=1.0),
         listeners={"first": ListenerConfig()},
         admin=AdminConfig(port=0),
         grid=GridConfig(kind="memory"),
@@ -128,11 +126,32 @@ def test_a_node_whose_users_are_on_a_file_system_that_hangs_serves_and_stops(tmp
     )
     service = Service(config, turning.reactor, lambda _: None)
     turning.run(service.start())
+    return service
+
+
+def test_a_node_whose_users_are_on_a_file_system_that_hangs_serves_and_stops(tmp_path: Path, hanging: Hanging) -> None:
+    """And no thread is waited for."""
+    turning = Turning()
+    service = serving(turning, tmp_path / "users")
     hanging.hangs = True
     turning.until(hanging.reached.is_set)
     turns: list[None] = []
     turning.reactor.callLater(0.05, turns.append, None)
     turning.until(lambda: bool(turns))
     assert [one.daemon for one in threading.enumerate() if one.name == "iot-mqtt-files"] == [True]
+    turning.run(service.stop())
+    turning.reactor.disconnectAll()
+
+
+def test_a_file_of_users_that_cannot_be_used_is_an_alarm_until_it_can_be(tmp_path: Path) -> None:
+    """Users who were disabled in it are in meanwhile."""
+    turning, users = Turning(), tmp_path / "users"
+    service = serving(turning, users)
+    users.write_text("ann:oops\n")
+    turning.until(lambda: bool(service.view.alarms))
+    (alarm,) = service.view.alarms
+    assert alarm.startswith(f"access rules were not reloaded, the old ones stay: {users}:1: ")
+    users.write_text("# nobody at all\n")
+    turning.until(lambda: not service.view.alarms)
     turning.run(service.stop())
     turning.reactor.disconnectAll()
