@@ -26,6 +26,11 @@ log = logging.getLogger(__name__)
 MOST: Final = 8
 LONGEST_SECONDS: Final = 24 * 3600.0
 LARGEST_BYTES: Final = 1 << 30
+#: Files of captures that are over, and their bytes, when one begins; the oldest go.
+KEPT: Final = 32
+KEPT_BYTES: Final = 1 << 30
+#: How they are named.
+_FILES: Final = "[0-9]*-[0-9]*.jsonl"
 #: Of a file, that are read in one go.
 READ_BYTES: Final = 256 * 1024
 
@@ -176,6 +181,7 @@ class Captures:
         path = self._folder / f"{id}.jsonl"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._forget()
             file = path.open("xb")
         except OSError as error:
             raise CaptureError(f"cannot write there: {error}") from error
@@ -183,7 +189,6 @@ class Captures:
         capture.writer = CaptureWriter(capture.write, self._clock.monotonic, Header(now, codec), limit)
         capture.timer = self._clock.call_later(seconds, lambda: self.finish(capture, "time"))
         self._captures[id] = capture
-        self._forget()
         for link in tuple(self._links):
             if link.codec == codec and (gateway is None or link.gateway == gateway):
                 self._tap(link, capture)
@@ -240,6 +245,17 @@ class Captures:
         over = [id for id, capture in self._captures.items() if capture.state != "running"]
         for id in over[:-MOST]:
             del self._captures[id]
+        self._remove_files({id for id, capture in self._captures.items() if capture.state == "running"})
+
+    def _remove_files(self, running: set[str]) -> None:
+        """Those of earlier lives, too. Names begin with the time."""
+        kept = 0
+        found = sorted((path for path in self._folder.glob(_FILES) if path.stem not in running), reverse=True)
+        for number, path in enumerate(found):
+            kept += path.stat().st_size
+            if number >= KEPT or kept > KEPT_BYTES:
+                path.unlink()
+                self._captures.pop(path.stem, None)
 
     # Told by links.
 

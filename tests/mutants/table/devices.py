@@ -341,4 +341,12 @@ DEVICES: Final = (
         _LINK,
         "a gateway whose protocol has no answers gets no commands any more",
     ),
+    Mutation(
+        "devices.captures-without-end",
+        "iot_mqtt/devices/link/capturing.py",
+        "if number >= KEPT or kept > KEPT_BYTES:",
+        "if number >= KEPT:",
+        ("tests/unit/devices/link/test_capturing.py",),
+        "files of captures fill the disk",
+    ),
 )

@@ -93,3 +93,22 @@ def test_a_capture_is_read_while_it_is_written(tmp_path: Path) -> None:
     assert {} in found, "the rest of the long line"
     with pytest.raises(CaptureError, match="there is no capture"):
         world.captures.read("nothing", 0)
+
+
+def test_files_of_captures_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest go when one begins, those of earlier lives, too; what runs, and what others put there, stays."""
+    for number in range(40):
+        (tmp_path / f"16000000{number:02}000-1.jsonl").write_bytes(b"before")
+    (tmp_path / "monday.jsonl").write_bytes(b"somebody's")
+    world = World(captures=tmp_path)
+    running = world.captures.start("lines", None, 60, 1 << 20)
+    kept = sorted(one.name for one in tmp_path.iterdir())
+    assert len(kept) == capturing.KEPT + 2 and kept[0] == "1600000008000-1.jsonl"
+    assert {"monday.jsonl", Path(running.file).name} <= {*kept}
+    monkeypatch.setattr(capturing, "KEPT_BYTES", 100)
+    world.gateway("line-1").say("beat")
+    world.captures.stop(running.id)
+    assert running.id in [one.id for one in world.captures.info()]
+    last = world.captures.start("lines", None, 60, 1 << 20)
+    assert [one.id for one in world.captures.info()] == [last.id], "what has no file is not shown"
+    assert sorted(one.name for one in tmp_path.iterdir()) == [Path(last.file).name, "monday.jsonl"]
