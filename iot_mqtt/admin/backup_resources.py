@@ -8,9 +8,9 @@ from typing import Protocol
 
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import Role
-from iot_mqtt.admin.errors import ApiError, not_found
+from iot_mqtt.admin.errors import ApiError, bad_request, not_found
 from iot_mqtt.admin.routes import Resource, delete, post
-from iot_mqtt.admin.schemas import Schemas, schema_of
+from iot_mqtt.admin.schemas import Schemas, body_of, schema_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class CopyInfo:
 class Copies(Protocol):
     """Makes them; ``Busy`` where there is one that somebody reads."""
 
-    async def make(self) -> CopyInfo: ...
+    async def make(self, reader: int | None) -> CopyInfo: ...
 
     async def remove(self, id: str) -> bool: ...
 
@@ -39,11 +39,21 @@ class BackupResources(Resource):
     def __init__(self, copies: Copies) -> None:
         self._copies = copies
 
-    @post("backup/copies", "Copy the directory of the grid, on the node's machine.", "GridCopy", role=Role.ADMIN)
+    @post(
+        "backup/copies",
+        "Copy the directory of the grid, on the node's machine.",
+        "GridCopy",
+        "GridCopyOrder",
+        role=Role.ADMIN,
+    )
     async def _make(self, call: Call) -> CopyInfo:
-        call.json().finish()
+        fields = call.json()
+        reader = fields.take("reader", int)
+        fields.finish()
+        if reader is not None and reader < 1:
+            raise bad_request("reader must be the number of a process")
         try:
-            return await self._copies.make()
+            return await self._copies.make(reader)
         except Busy as error:
             raise ApiError(HTTPStatus.CONFLICT, "busy", str(error)) from error
         except OSError as error:
@@ -55,4 +65,6 @@ class BackupResources(Resource):
             raise not_found("there is no such copy")
 
     def schemas(self) -> Schemas:
-        return {"GridCopy": schema_of(CopyInfo)}
+        text = "The process on the node's machine that reads the copy: another one is refused as long as it is there."
+        order = {"reader": {"type": "integer", "minimum": 1, "description": text}}
+        return {"GridCopy": schema_of(CopyInfo), "GridCopyOrder": body_of(order)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -63,7 +64,7 @@ async def reading(config: Config, reactor: Any, connect: Callable[[], Node]) -> 
         return
     except InUse:
         node = connect()
-    copy = node.post("backup", "copies", body={})
+    copy = node.post("backup", "copies", body={"reader": os.getpid()})
     try:
         async with _opened(EmbeddedGrid(_here(copy["path"]), reactor.callFromThread)) as grid:
             yield grid

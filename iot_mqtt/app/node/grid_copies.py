@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -18,8 +19,15 @@ from iot_mqtt.grid.engine import OWNER
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import Grid
 
-#: Seconds for whoever asked for a copy to open it.
+#: Seconds to open a copy, for whoever did not say which process will.
 OPENED = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    made: float
+    #: The process that reads it; None: whoever opens it.
+    reader: int | None
 
 
 class GridCopies:
@@ -30,13 +38,13 @@ class GridCopies:
         self._folder = folder
         self._reactor = reactor
         self._clock = clock
-        self._made: dict[str, float] = {}
+        self._made: dict[str, _Copy] = {}
         self._making = False
 
-    async def make(self) -> CopyInfo:
-        """Raises ``Busy`` and ``OSError``."""
+    async def make(self, reader: int | None) -> CopyInfo:
+        """Raises ``Busy`` and ``OSError``. ``reader``: the number of the process that reads it; it may be killed."""
         now = self._clock.monotonic()
-        if self._making or any(now - made < OPENED or self._is_read(id) for id, made in self._made.items()):
+        if self._making or any(self._is_read(id, copy, now) for id, copy in self._made.items()):
             raise Busy("a backup is being made")
         self._making = True
         try:
@@ -44,7 +52,7 @@ class GridCopies:
             await self._removed(self._folder)
             id = token_hex(8)
             await self._grid.copy(self._folder / id)
-            self._made[id] = now
+            self._made[id] = _Copy(now, reader)
         finally:
             self._making = False
         return CopyInfo(id, str(self._folder / id))
@@ -56,17 +64,31 @@ class GridCopies:
         await self._removed(self._folder / id)
         return True
 
-    def _is_read(self, id: str) -> bool:
+    def _is_read(self, id: str, copy: _Copy, now: float) -> bool:
+        if copy.reader is not None:
+            return _is_there(copy.reader)
+        return now - copy.made < OPENED or self._is_open(id)
+
+    def _is_open(self, id: str) -> bool:
         """Whether the process that opened it is there."""
         try:
-            os.kill(int((self._folder / id / OWNER).read_text()), 0)
+            return _is_there(int((self._folder / id / OWNER).read_text()))
         except (OSError, ValueError):
             return False
-        return True
 
     async def _removed(self, folder: Path) -> None:
         pool = self._reactor.getThreadPool()
         await deferToThreadPool(self._reactor, pool, shutil.rmtree, folder, True)  # noqa: FBT003 - ignore_errors
+
+
+def _is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True  # another user's
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def make_backups(config: Config, grid: Grid, reactor: Any, clock: Clock) -> list[BackupResources]:

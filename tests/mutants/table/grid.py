@@ -211,4 +211,12 @@ GRID: Final = (
         ("tests/unit/app/backup/test_restoring.py",),
         "a restore that was killed cannot be run again",
     ),
+    Mutation(
+        "grid.copy-of-another-user",
+        "iot_mqtt/app/node/grid_copies.py",
+        "        return True  # another user's\n",
+        "        return False\n",
+        ("tests/unit/app/node/test_grid_copies.py",),
+        "a copy that root makes a backup of is removed while it is read",
+    ),
 )
