@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import threading
 from pathlib import Path
 
+import pytest
 from systemkit import wire
 from systemkit.forking import clean_environment
 from systemkit.plain import Plain
@@ -97,3 +99,18 @@ def test_what_was_acknowledged_is_there_again(start_broker: StartBroker, tmp_pat
         client.subscribe(("kept", 0))
         message = client.expect_publication()
         assert (message.payload, message.retain) == (b"value", True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_root_leaves_a_data_directory_with_its_owner(start_broker: StartBroker, tmp_path: Path) -> None:
+    """What it restores there, and what it makes in it for a backup of a stopped node."""
+    broker, owner, file = start_broker(), (12345, 12346), str(tmp_path / "plant.imqb")
+    backup(broker, "make", file)
+    broker.kill()
+    shutil.rmtree(broker.data_dir)
+    broker.data_dir.mkdir(mode=0o700)
+    os.chown(broker.data_dir, *owner)
+    for arguments in (("restore", file), ("make", str(tmp_path / "again.imqb"))):
+        backup(broker, *arguments)
+        found = {path: (path.stat().st_uid, path.stat().st_gid) for path in broker.data_dir.rglob("*")}
+        assert len(found) > 5 and {*found.values()} == {owner}

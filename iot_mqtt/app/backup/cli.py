@@ -80,14 +80,16 @@ def backup_make(
     """Make a backup; nodes may serve meanwhile.
 
     What was acknowledged before it begins is in it. A node with an embedded grid is asked for a copy of it, so this
-    runs on its machine, as its user. The grid of a cluster is read from any machine that has its configuration.
+    runs on its machine, as its user or as root. The grid of a cluster is read from any machine that has its
+    configuration.
     """
     if file.exists():
         raise BackupError(f"{file} exists")
     config, secret = _config(path, sets), _read_secret(secret_file)
     connect = Target(data_dir=config.node.data_dir, config=path).connect
     with new_file(file) as out, going_on(lambda: f"writing {file.name}: {size(out.tell())}"):
-        report = run(partial(_make, config=config, out=out, secret=secret, connect=connect, files=files))
+        making = partial(_make, config=config, out=out, secret=secret, connect=connect, files=files)
+        report = run(making, Path(config.node.data_dir))
     _show(report, as_json)
 
 
@@ -124,7 +126,8 @@ def backup_restore(
     """
     config, secret = _config(path, sets), _read_secret(secret_file)
     with file.open("rb") as opened, _reading(file, opened):
-        report, restored = run(partial(restore, config=config, file=opened, secret=secret))
+        restoring = partial(restore, config=config, file=opened, secret=secret)
+        report, restored = run(restoring, Path(config.node.data_dir))
     _show(report, as_json)
     for kept in restored.kept:
         click.echo(f"note: {plain(str(kept))} is there already, and is another", err=True)

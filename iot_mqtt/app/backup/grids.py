@@ -95,7 +95,8 @@ async def alone(folder: Path, reactor: Any) -> AsyncIterator[Grid]:
 
 def _begun(folder: Path) -> None:
     if not (folder / "CURRENT").exists():
-        raise BackupError(f"there is no grid in {folder}: no node was started there")
+        text = "no node was started there, or it has another node.data_dir (--set node.data_dir=DIR)"
+        raise BackupError(f"there is no grid in {folder}: {text}")
 
 
 def _here(path: str) -> Path:

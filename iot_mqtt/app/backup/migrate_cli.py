@@ -31,7 +31,8 @@ def migrate_command(data_dir: Path, as_json: bool, path: str | None, sets: tuple
     """
     config, told = read_config(path, sets).config, Migrated()
     with going_on(lambda: f"{told.doing}: {told.entries} entries, {size(told.bytes)}"):
-        restored = run(partial(_migrate, config=config, source=data_dir, told=told))
+        migrating = partial(_migrate, config=config, source=data_dir, told=told)
+        restored = run(migrating, data_dir, Path(config.node.data_dir))
     figures = {"sessions": told.sessions, "entries": told.entries, "bytes": told.bytes, "files": told.files}
     if as_json:
         print_json({**figures, "again": told.again, "caches": told.caches})

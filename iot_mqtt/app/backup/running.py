@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, TypeVar
 
 from twisted.internet.defer import ensureDeferred
 from twisted.python.failure import Failure
 
 from iot_mqtt.app.backup.errors import BackupError
+from iot_mqtt.app.backup.ownership import left_to_owner
 
 T = TypeVar("T")
 
 
-def run(main: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
-    """What ``main`` returns or raises; ``BackupError`` where somebody stopped it."""
+def run(main: Callable[[Any], Coroutine[Any, Any, T]], *folders: Path) -> T:
+    """What ``main`` returns or raises; ``BackupError`` where somebody stopped it. ``folders``: data directories that it
+    may write into.
+    """
     from twisted.internet import reactor as installed
 
     reactor: Any = installed
@@ -26,7 +31,10 @@ def run(main: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
             reactor.stop()
 
     reactor.callWhenRunning(lambda: ensureDeferred(main(reactor)).addBoth(done))
-    reactor.run()
+    with ExitStack() as leaving:
+        for folder in folders:
+            leaving.enter_context(left_to_owner(folder))
+        reactor.run()
     if not results:
         raise BackupError("stopped")
     (result,) = results

@@ -75,7 +75,7 @@ def import_sessions(
         if not dry_run:
             config = _config(path, sets)
             with going_on(lambda: f"writing {transfer.outcome.sessions} sessions"):
-                run(partial(_write, config=config, transfer=transfer, keep=keep))
+                run(partial(_write, config=config, transfer=transfer, keep=keep), Path(config.node.data_dir))
     except ConfigError as error:
         raise refused(error) from error
     except Refused as error:

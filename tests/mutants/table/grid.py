@@ -219,4 +219,12 @@ GRID: Final = (
         ("tests/unit/app/node/test_grid_copies.py",),
         "a copy that root makes a backup of is removed while it is read",
     ),
+    Mutation(
+        "grid.roots-files",
+        "iot_mqtt/app/backup/ownership.py",
+        "owner.st_uid != _ROOT and top.exists()",
+        "False",
+        ("tests/unit/app/backup/test_ownership.py",),
+        "a node cannot open what root has restored for it",
+    ),
 )
