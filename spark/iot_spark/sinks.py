@@ -71,7 +71,7 @@ class State(NamedTuple):
     totals: Mapping[str, int]
     #: What Spark says of the records of that batch, digested.
     offsets: str = ""
-    #: Totals by name: of devices (``duplicate``), of reasons (``invalid``), of rules (``raised``).
+    #: Totals by name: of devices (``duplicate``, ``commands_too_late``), reasons (``invalid``), rules (``raised``).
     named: Mapping[str, Mapping[str, int]] = {}
 
 

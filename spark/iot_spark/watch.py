@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +24,7 @@ from iot_spark.senders import Sender, letters_out, topic_of
 from iot_spark.settings import Settings
 from iot_spark.sinks import LETTERS, Batch, Out, TableSink
 from iot_spark.transforms.alarm import LEVELS, Judged, Known, judge
-from iot_spark.transforms.alarm_output import alarm_records, command_records, with_commands
+from iot_spark.transforms.alarm_output import TOO_LATE, alarm_records, command_records, with_commands, withheld
 from iot_spark.transforms.alarm_readings import RECENT
 
 TABLE: Final = "alarms"
@@ -104,6 +105,7 @@ class Watch:
                 batch.count_named("raised", _raised(runs))
             if told["raised"] or told["cleared"]:
                 batch.table(TABLE, with_commands(judged.changes, self._rules, now).coalesce(1))
+                _count_withheld(withheld(batch.written(TABLE)), batch)
             levels = self._kept.write("levels", number, judged.known.levels)
             recent = self._kept.write("recent", number, judged.known.recent)
         finally:
@@ -127,6 +129,18 @@ def _outs(spark: SparkSession, settings: Settings) -> list[tuple[str, Out]]:
     found: list[tuple[str, Out]] = [(TABLE, Sender(topic, records)) for topic, records in topics if topic is not None]
     letters = letters_out(spark, settings)
     return [*found, (LETTERS, letters)] if letters is not None else found
+
+
+def _count_withheld(rows: DataFrame, batch: Batch) -> None:
+    """Those that were too late by device, too: what has a wrong clock shows."""
+    late, over = Counter[str](), 0
+    for row in rows.collect():
+        if row["detail"] == TOO_LATE:
+            late[row["who"]] += row["count"]
+        else:
+            over += row["count"]
+    batch.count(commands_too_late=late.total(), commands_over=over)
+    batch.count_named("commands_too_late", late)
 
 
 #: Runs that a batch raises an alarm for.

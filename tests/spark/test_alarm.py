@@ -13,7 +13,14 @@ import pytest
 from iot_spark.alarm_rules import read_alarms
 from iot_spark.schema import CLEAN
 from iot_spark.transforms.alarm import LEVELS, Known, judge
-from iot_spark.transforms.alarm_output import ALARMS, alarm_records, command_records, with_commands
+from iot_spark.transforms.alarm_output import (
+    ALARMS,
+    OVER,
+    TOO_LATE,
+    alarm_records,
+    command_records,
+    with_commands,
+)
 from iot_spark.transforms.alarm_readings import RECENT
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -308,18 +315,23 @@ def test_an_alarm_whose_rule_is_gone_is_cleared(spark: SparkSession) -> None:
     assert job.batch([], START + 6000) == []
 
 
-def test_a_command_says_what_the_rule_says_with_what_is_left_of_its_time(spark: SparkSession) -> None:
-    """Target, body and id; one that would come too late is not sent, and the row tells."""
-    body = {"speed": 0, "why": 'it\'s "hot" {gateway}'}
+def commands(spark: SparkSession, rows: Sequence[Row]) -> list[tuple[str, dict[str, Any]]]:
+    """Key and body of the records that rows of the table make."""
+    found = command_records(spark.createDataFrame(rows, ALARMS)).collect()
+    return [(row["key"], json.loads(row["value"])) for row in found]
+
+
+def test_a_command_says_what_the_rule_says_until_its_time_is_over(spark: SparkSession) -> None:
+    """Target, body and id, and when it ends; one that would come too late is not sent, and the row tells."""
+    body = {"speed": 0, "why": 'it\'s "hot" at {device}'}
     rule = {
         **HOT,
         "command": {"target": "{gateway}/{device}", "body": body, "expires_in": 30, "retry": True},
         "clear_command": {"target": "lamp/{tag}"},
     }
     job = Job(spark, rule)
-    job.batch([at(0, 91), at(12, 10), at(20, 92), at(20, 93, device="{tag}")], START + 40_000)
-    rows = spark.createDataFrame(job.rows, ALARMS)
-    sent = [(row["key"], json.loads(row["value"])) for row in command_records(rows).collect()]
+    job.batch([at(0, 91), at(12, 10), at(20, 92), at(20, 93, device='"{tag}"')], START + 40_000)
+    sent = commands(spark, job.rows)
     ids = {(row["device"], milliseconds(row["at"]), row["state"]): row["alarm_id"] for row in job.rows}
     plain = {"retry": False, "wants_reply": False}
     again = {"retry": True, "wants_reply": False}
@@ -334,19 +346,60 @@ def test_a_command_says_what_the_rule_says_with_what_is_left_of_its_time(spark: 
                 {
                     "id": f"{ids[device, START + 20_000, 'raised']}-raised",
                     "target": f"gw/{device}",
-                    "expires_in": 10.0,
+                    "deadline": START / 1000 + 50,
                     **again,
-                    "body": body,
+                    "body": {"speed": 0, "why": f'it\'s "hot" at {device}'},
                 },
             )
             for device in [one[1]["target"].removeprefix("gw/") for one in sent[1:]]
         ),
     ]
-    assert {key for key, _ in sent[1:]} == {"gw/press", "gw/{tag}"}
+    assert {key for key, _ in sent[1:]} == {"gw/press", 'gw/"{tag}"'}
     first = next(row for row in job.rows if milliseconds(row["at"]) == START)
-    assert first["command"] is None and "too late" in first["detail"]
-    records = [json.loads(row["value"]) for row in alarm_records(rows).collect()]
+    assert first["command"] is None and first["detail"] == TOO_LATE
+    records = [json.loads(row["value"]) for row in alarm_records(spark.createDataFrame(job.rows, ALARMS)).collect()]
     assert [(one["state"], one["at"], one["value"], one["threshold"]) for one in records[:2]] == [
         ("raised", START, 91.0, 90.0),
         ("cleared", START + 12_000, 10.0, 90.0),
     ]
+
+
+#: Of a rule whose commands are good for ten minutes: when which reading came, and what became of each command.
+SENDINGS: Mapping[str, tuple[list[Reading], dict[str, str | None]]] = {
+    "a reading of now": ([at(0, 91)], {"raised": None}),
+    "a reading that comes hours after the change": ([at(-10_800, 91, came=0)], {"raised": TOO_LATE}),
+    "an alarm that was over hours ago": (
+        [at(-10_800, 91, came=0), at(-10_200, 50, came=0)],
+        {"raised": TOO_LATE, "cleared": TOO_LATE},
+    ),
+    "a clock that is years behind": ([at(-3e8, 91, came=0)], {"raised": TOO_LATE}),
+    "a clock that is ahead": ([at(3000, 91, came=0)], {"raised": None}),
+    "an alarm that is over when it is found": ([at(-9, 91), at(-5, 50)], {"raised": OVER, "cleared": None}),
+}
+
+
+def test_a_command_counts_from_the_change_and_is_not_sent_for_what_is_over(spark: SparkSession) -> None:
+    """What becomes of each: its detail, or None if it is sent, and then it ends ten minutes after the change."""
+    command = {"target": "{device}", "expires_in": 600}
+    job = Job(spark, {**HOT, "command": command, "clear_command": command})
+    job.batch([one._replace(device=name) for name, (readings, _) in SENDINGS.items() for one in readings], START)
+    assert {name: {row["state"]: row["detail"] for row in job.rows if row["device"] == name} for name in SENDINGS} == {
+        name: details for name, (_, details) in SENDINGS.items()
+    }
+    sent = {(key, said["deadline"]) for key, said in commands(spark, job.rows)}
+    assert sent == {(row["device"], milliseconds(row["at"]) / 1000 + 600) for row in job.rows if row["detail"] is None}
+
+
+def test_what_an_earlier_release_has_decided_gets_no_more_time(spark: SparkSession) -> None:
+    """Its text says what was left then; that is counted from the change. A body is left alone."""
+    job = Job(spark, {**HOT, "command": {"target": 'a"b', "body": {"expires_in": 5, "retry": 1}, "expires_in": 60}})
+    job.batch([at(0, 91)])
+    [row] = job.rows
+    told = json.loads(row["command"])
+    ended = told.pop("deadline")
+    bare = Row(**{**row.asDict(), "command": json.dumps(told, separators=(",", ":"))})
+    old = {"id": told["id"], "target": told["target"], "expires_in": 59.5, **told}
+    earlier = Row(**{**row.asDict(), "command": json.dumps(old, separators=(",", ":"))})
+    [(_, first), (_, second)] = commands(spark, [bare, earlier])
+    assert first == told
+    assert second == {**told, "deadline": ended - 0.5}

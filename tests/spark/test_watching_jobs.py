@@ -109,8 +109,8 @@ def test_nothing_is_lost_or_there_twice_if_the_driver_is_killed(spark: SparkSess
             line for path in sorted((tmp_path / "commands").glob("*.jsonl")) for line in path.read_text().splitlines()
         ]
         ids = [json.loads(line)["id"] for line in lines]
-        raised = [f"{row['alarm_id']}-raised" for row in rows if row["state"] == "raised"]
-        assert sorted(ids) == sorted(raised) and len(set(ids)) == len(ids)
+        sent = [f"{row['alarm_id']}-raised" for row in rows if row["state"] == "raised" and row["detail"] is None]
+        assert sorted(ids) == sorted(sent) and len(set(ids)) == len(ids) > 0
     else:
         rows = [*_rows(spark, tmp_path, "aggregate"), *_rows(spark, tmp_path, "aggregate_late")]
         newest = max(one.ts for one in readings) - 5000
@@ -127,14 +127,18 @@ def _rows(spark: SparkSession, root: Path, table: str) -> list[Any]:
     return spark.read.parquet(str(folder)).collect() if folder.exists() else []
 
 
+#: ``hot``, of which a command is good for a minute.
+SOON: list[dict[str, Any]] = [{**RULES[0], "command": {**RULES[0]["command"], "expires_in": 60}}, RULES[1]]
+
+
 def test_a_command_that_could_not_leave_leaves_once_when_it_can(spark: SparkSession, tmp_path: Path) -> None:
-    """The batch is decided, and told again as it was; silence is noticed by the clock, when nothing comes."""
-    now = [START / 1000]
-    settings = settings_of(written(tmp_path, rules={"alarms": RULES}))
+    """A day later the batch is told again as it was, with the end of its command; silence is noticed by the clock."""
+    now = [START / 1000 + 1]
+    settings = settings_of(written(tmp_path, rules={"alarms": SOON}))
     checkpoint = begun(tmp_path)
     sink = TableSink(spark, settings.tables, "alarm", checkpoint)
     sink.open()
-    watch = Watch(spark, settings, read_alarms(RULES), Kept(spark, checkpoint), sink, lambda: now[0])
+    watch = Watch(spark, settings, read_alarms(SOON), Kept(spark, checkpoint), sink, lambda: now[0])
     commands = tmp_path / "commands"
     commands.write_text("in the way")
     rows = frame(spark, [at(0, 71), at(1, 72)])
@@ -143,11 +147,14 @@ def test_a_command_that_could_not_leave_leaves_once_when_it_can(spark: SparkSess
         watch(rows, 0)
     assert _rows(spark, tmp_path, "alarms") == []
     commands.unlink()
+    now[0] += 86_400
     watch(rows, 0)
     watch(rows, 0)
+    assert sink.state.totals["commands_too_late"] == 0
     [path] = commands.glob("*.jsonl")
     [row] = _rows(spark, tmp_path, "alarms")
     assert json.loads(path.read_text()) == json.loads(row["command"])
+    assert json.loads(row["command"])["deadline"] == START / 1000 + 60
     nothing = frame(spark, [])
     # 1 s is the last reading, 20 s may be silent, and a reading may take three triggers of half a second.
     for number, second in ((1, 22.4), (2, 22.6), (3, 60)):
@@ -158,6 +165,24 @@ def test_a_command_that_could_not_leave_leaves_once_when_it_can(spark: SparkSess
         assert sum(sink.state.named["raised"].values()) == sink.state.totals["raised"]
     assert set(sink.state.named["raised"]) == {rule["name"] for rule in RULES}
     sink.close()
+
+
+def test_commands_that_were_not_sent_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    """Those that were too late also by device: its clock may be wrong."""
+    settings = settings_of(written(tmp_path, rules={"alarms": SOON}))
+    checkpoint = begun(tmp_path)
+    sink = TableSink(spark, settings.tables, "alarm", checkpoint)
+    sink.open()
+    watch = Watch(spark, settings, read_alarms(SOON), Kept(spark, checkpoint), sink, lambda: START / 1000)
+    slow = [at(-900 + second, value, came=0, device="slow") for second, value in ((0, 71), (1, 20), (2, 71))]
+    mqtt = [at(-900, 71, came=0, device="alone", gateway="$mqtt")]
+    planned(tmp_path, 0)
+    watch(frame(spark, [*slow, *mqtt, at(-2, 71, device="over"), at(-1, 20, device="over"), at(-1, 71)]), 0)
+    sink.close()
+    assert (sink.state.totals["commands_too_late"], sink.state.totals["commands_over"]) == (3, 1)
+    assert sink.state.named["commands_too_late"] == {"gw/slow": 2, "alone": 1}
+    [path] = (tmp_path / "commands").glob("*.jsonl")
+    assert [json.loads(line)["target"] for line in path.read_text().splitlines()] == ["gw/press"]
 
 
 @pytest.mark.timeout(600)
@@ -172,7 +197,9 @@ def test_a_command_is_in_kafka_once(spark: SparkSession, tmp_path: Path, kafka: 
         alarm={"topic": alarms, "commands_topic": commands},
         rules={"alarms": [*RULES[:1], large]},
     )
-    cleaned(spark, tmp_path, 0, [at(0, 60), at(1, 71), at(2, 72), at(3, 40)])
+    cleaned(spark, tmp_path, 0, [at(0, 60), at(1, 71), at(2, 72)])
+    once("alarm", tmp_path, told)
+    cleaned(spark, tmp_path, 1, [at(3, 40)])
     once("alarm", tmp_path, told)
     [command] = kafka.read_all(commands)
     body = json.loads(command.value or b"")

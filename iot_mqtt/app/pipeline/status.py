@@ -148,7 +148,12 @@ def _text(value: object) -> str | None:
 
 
 #: Totals by name, as they are called on the screen.
-_NAMED = (("duplicate", "duplicates of"), ("invalid", "dead letters"), ("raised", "alarms raised by"))
+_NAMED = (
+    ("duplicate", "duplicates of"),
+    ("invalid", "dead letters"),
+    ("raised", "alarms raised by"),
+    ("commands_too_late", "commands too late of"),
+)
 
 
 def screen(jobs: Sequence[Mapping[str, Any]], now: float) -> Iterator[tuple[str, str]]:

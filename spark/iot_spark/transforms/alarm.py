@@ -60,7 +60,7 @@ class Judged:
     """One batch. Everything but ``recent`` comes from ``runs``, which is worth persisting before any of it is used."""
 
     runs: DataFrame
-    #: One row each time that an alarm is raised or cleared.
+    #: One row each time that an alarm is raised or cleared; ``is_over``: it is raised and cleared at once.
     changes: DataFrame
     known: Known
 
@@ -174,21 +174,21 @@ def _changes(runs: DataFrame, rules: Sequence[AlarmRule], clock: int) -> DataFra
     raised = F.struct(
         F.lit("raised").alias("state"),
         (F.col("at") + F.col("hold")).alias("when"),
-        (F.col("ingest") + F.col("hold")).alias("since"),
+        F.col("ends").isNotNull().alias("is_over"),
         *(F.col(name) for name in _READING[1:]),
         F.lit(None).cast("string").alias("detail"),
     )
     cleared = F.struct(
         F.lit("cleared").alias("state"),
         F.col("ends.at").alias("when"),
-        F.col("ends.ingest").alias("since"),
+        F.expr("false").alias("is_over"),
         *(F.col(f"ends.{name}") for name in _READING[1:]),
         F.lit(None).cast("string").alias("detail"),
     )
     unruled = F.struct(
         F.lit("cleared").alias("state"),
         F.lit(clock).cast("long").alias("when"),
-        F.lit(clock).cast("long").alias("since"),
+        F.expr("false").alias("is_over"),
         *(F.col(name) for name in _READING[1:]),
         F.lit("its rule is gone, or watches something else now").alias("detail"),
     )
@@ -221,7 +221,7 @@ def _changes(runs: DataFrame, rules: Sequence[AlarmRule], clock: int) -> DataFra
             F.timestamp_millis("change.ingest").alias("ingest_ts"),
             F.col("change.id").alias("message_id"),
             F.col("change.detail").alias("detail"),
-            F.col("change.since").alias("since"),
+            F.col("change.is_over").alias("is_over"),
             F.to_date(F.timestamp_millis("change.when")).alias("dt"),
         )
     )

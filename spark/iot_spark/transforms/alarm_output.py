@@ -1,14 +1,15 @@
 """What is made of a change: the row of the table ``alarms``, the record of the alarms' topic, and a command.
 
-A command's id follows from the alarm's, so one that is produced twice is one command to the broker. One with
-``expires_in`` counts from the change, not from when the job got to it: it is sent with what is left, and not at all
-when nothing is; the row says so.
+A command's id follows from the alarm's, so one that is produced twice is one command to the broker. ``expires_in``
+counts from the change, not from when the job gets to it. So a command says when it ends (``deadline``): the same
+however late its batch is sent, and the broker lets it expire. What is too late already when it is judged is not sent,
+nor what an alarm asks for that is over by then; the row says so.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -45,12 +46,18 @@ ALARMS: Final = StructType(
     ]
 )
 
+#: Why a command was not sent; in the row's ``detail``.
+TOO_LATE: Final = "its command was not sent: it would have come too late"
+OVER: Final = "its command was not sent: the alarm was over already"
+
 _TIMES: Final = ("at", "started", "ts", "ingest_ts")
 _PLACES: Final = re.compile(r"\{(gateway|device|tag)\}")
+#: Where the text of a command said what was left of its time, before it said when it ends.
+_LEFT: Final = r'^(\{"id":"[^"]*","target":"(?:[^"\\]|\\.)*",)"expires_in":[-+0-9.E]+'
 
 
 def with_commands(changes: DataFrame, rules: Sequence[AlarmRule], now: int) -> DataFrame:
-    """The rows of ``ALARMS``. ``now`` in ms is what is left of a command counted from."""
+    """The rows of ``ALARMS``. ``now`` in ms: what ends by then is too late."""
     chosen: Column | None = None
     for rule in rules:
         for state, command in (("raised", rule.command), ("cleared", rule.clear_command)):
@@ -62,16 +69,14 @@ def with_commands(changes: DataFrame, rules: Sequence[AlarmRule], now: int) -> D
         nothing = F.lit(None).cast("string")
         made_up = changes.withColumns(dict.fromkeys(("command_id", "command_target", "command"), nothing))
         return made_up.select(*ALARMS.fieldNames())
-    left = F.least(
-        F.col("chosen.expires_in"), F.col("chosen.expires_in") - (F.lit(now) - F.col("since")) / F.lit(1000.0)
-    )
-    is_sent = F.col("chosen").isNotNull() & (F.col("left").isNull() | (F.col("left") >= 0.001))
+    why = F.when(F.col("ends") <= now, TOO_LATE).when(F.col("is_over"), OVER)
+    is_sent = F.col("chosen").isNotNull() & F.col("withheld").isNull()
     command_id = F.concat_ws("-", "alarm_id", "state")
     fields = F.to_json(
         F.struct(
             F.col("command_id").alias("id"),
             F.col("chosen.target").alias("target"),
-            F.round("left", 3).alias("expires_in"),
+            _seconds(F.col("ends")).alias("deadline"),
             F.col("chosen.retry").alias("retry"),
             F.col("chosen.wants_reply").alias("wants_reply"),
         )
@@ -80,34 +85,56 @@ def with_commands(changes: DataFrame, rules: Sequence[AlarmRule], now: int) -> D
     record = F.concat(
         F.expr("substring(fields, 1, length(fields) - 1)"), F.lit(',"body":'), F.col("chosen.body"), F.lit("}")
     )
-    too_late = F.lit("its command was not sent: it would have come too late")
     return (
         changes.withColumn("chosen", chosen)
-        .withColumn("left", left)
+        .withColumn("ends", F.unix_millis("at") + F.col("chosen.expires_in"))
+        .withColumn("withheld", F.when(F.col("chosen").isNotNull(), why))
         .withColumn("command_id", F.when(is_sent, command_id))
         .withColumn("fields", fields)
         .withColumns(
             {
                 "command_target": F.when(is_sent, F.col("chosen.target")),
                 "command": F.when(is_sent, record),
-                "detail": F.when(F.col("chosen").isNotNull() & ~is_sent, too_late).otherwise(F.col("detail")),
+                "detail": F.coalesce("withheld", "detail"),
             }
         )
         .select(*ALARMS.fieldNames())
     )
 
 
+def _seconds(milliseconds: Column) -> Column:
+    """Exactly, and without an exponent in JSON."""
+    return (milliseconds.cast("decimal(16)") / 1000).cast("decimal(16,3)")
+
+
 def _command(command: CommandRule) -> Column:
-    # Cut at the places and put together again, so that a name with braces in it stays a name.
-    parts = _PLACES.split(command.target)
-    pieces = [F.col(part) if index % 2 else F.lit(part) for index, part in enumerate(parts)]
+    expires_in = None if command.expires_in is None else round(command.expires_in * 1000)
     return F.struct(
-        F.concat(*pieces).alias("target"),
-        F.lit(command.body).alias("body"),
-        F.lit(command.expires_in).cast("double").alias("expires_in"),
+        _filled(command.target, F.col).alias("target"),
+        _filled(command.body, _in_json).alias("body"),
+        F.lit(expires_in).cast("long").alias("expires_in"),
         F.lit(command.retry).alias("retry"),
         F.lit(command.wants_reply).alias("wants_reply"),
     )
+
+
+def _filled(text: str, named: Callable[[str], Column]) -> Column:
+    """Cut at the places and put together again, so that a name with braces in it stays a name."""
+    parts = _PLACES.split(text)
+    return F.concat(*(named(part) if index % 2 else F.lit(part) for index, part in enumerate(parts)))
+
+
+def _in_json(name: str) -> Column:
+    """What stands between the quotes. Only in a text can JSON have a name alone in braces."""
+    listed = F.to_json(F.array(name))
+    return F.substring(listed, F.lit(3), F.length(listed) - 4)
+
+
+def withheld(alarms: DataFrame) -> DataFrame:
+    """Commands that were not sent, counted: ``detail`` says why, ``who`` is the device."""
+    gateway = F.when(~F.col("gateway").startswith("$"), F.col("gateway"))
+    rows = alarms.where(F.col("detail").isin(TOO_LATE, OVER))
+    return rows.groupBy("detail", F.concat_ws("/", gateway, "device").alias("who")).count()
 
 
 def in_order(alarms: DataFrame) -> DataFrame:
@@ -130,8 +157,16 @@ def alarm_records(alarms: DataFrame) -> DataFrame:
 def command_records(alarms: DataFrame) -> DataFrame:
     """``key``, ``value`` of the commands' topic: by target; and ``tag``, ``ingest_ts``."""
     return in_order(alarms.where("command is not null")).select(
-        F.col("command_target").alias("key"), F.col("command").alias("value"), "tag", _arrived()
+        F.col("command_target").alias("key"), _absolute(F.col("command")).alias("value"), "tag", _arrived()
     )
+
+
+def _absolute(command: Column) -> Column:
+    """As it is. One that an earlier release has decided said what was left then; from the change that is never more."""
+    left = F.get_json_object(command, "$.expires_in").cast("double")
+    ends = F.unix_millis("at") + F.round(left * 1000).cast("long")
+    told = F.concat(F.lit('$1"deadline":'), _seconds(ends).cast("string"))
+    return F.when(left.isNull(), command).otherwise(F.regexp_replace(command, F.lit(_LEFT), told))
 
 
 def _arrived() -> Column:

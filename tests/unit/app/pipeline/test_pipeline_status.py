@@ -33,7 +33,11 @@ SAID: dict[str, Any] = {
     "input_rows_per_second": 2000.04,
     "processed_rows_per_second": 50_000.0,
     "batch_seconds": 1.5,
-    "named": {"duplicate": {"gw-1/press": 2, "mill": 3}, "invalid": {"broken JSON": 3}},
+    "named": {
+        "duplicate": {"gw-1/press": 2, "mill": 3},
+        "invalid": {"broken JSON": 3},
+        "commands_too_late": {"gw-1/slow": 4},
+    },
     "totals": {"in": 100, "out": 90, "duplicate": 5, "invalid": 3, "late": 2},
     "lag": 12,
     "watermark": "2026-11-22T01:00:00.000Z",
@@ -53,7 +57,11 @@ def test_a_running_job_is_told_as_it_says(tmp_path: Path) -> None:
     """Every figure."""
     found = read(tmp_path)
     assert (found.job, found.state, found.batch, found.lag) == ("clean", "running", 7, 12)
-    assert found.named == {"duplicate": {"mill": 3, "gw-1/press": 2}, "invalid": {"broken JSON": 3}}
+    assert found.named == {
+        "duplicate": {"mill": 3, "gw-1/press": 2},
+        "invalid": {"broken JSON": 3},
+        "commands_too_late": {"gw-1/slow": 4},
+    }
     assert found.totals == {"duplicate": 5, "in": 100, "invalid": 3, "late": 2, "out": 90}
     assert (found.started_at, found.updated_at) == (999_000.0, 999_999.0)
 
@@ -146,6 +154,7 @@ def test_the_screen_has_rates_lag_and_watermark(tmp_path: Path) -> None:
     assert found["  watermark"] == "2026-11-22T01:00:00.000Z"
     assert "duplicate 5" in found["  totals"]
     assert found["  duplicates of"] == "gw-1/press 2, mill 3" and found["  dead letters"] == "broken JSON 3"
+    assert found["  commands too late of"] == "gw-1/slow 4"
 
 
 def test_the_screen_says_since_when_a_job_does_not_run(tmp_path: Path) -> None:
