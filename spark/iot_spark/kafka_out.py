@@ -22,6 +22,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from iot_spark.causes import FAILURES, chain, names
+from iot_spark.kafka_admin import TopicMissing, admin, is_missing
 
 #: Kafka's own default of what a topic takes, and of what its client sends.
 USUAL_LIMIT = 1_048_588
@@ -140,7 +141,12 @@ class Topic:
             "kafka.buffer.memory": str(max(CLIENT_BUFFER, 2 * limit)),
         }
         out = records.select("key", "value").write.format("kafka")
-        out.options(**(more | self._options)).option("topic", self.name).save()
+        try:
+            out.options(**(more | self._options)).option("topic", self.name).save()
+        except FAILURES as error:
+            if is_missing(error):
+                raise TopicMissing(self.name) from None
+            raise
 
     def _asked(self) -> int:
         """What the topic says; Kafka's default where it is not there yet, or may not be looked at."""
@@ -151,27 +157,16 @@ class Topic:
 
     def _described(self) -> int | None:
         jvm: Any = self._spark._jvm
-        clients, common = jvm.org.apache.kafka.clients.admin, jvm.org.apache.kafka.common.config
-        properties = jvm.java.util.Properties()
-        for key, value in self._options.items():
-            if key.startswith("kafka."):
-                properties.put(key.removeprefix("kafka."), value)
-        properties.put("request.timeout.ms", str(ASK_MS))
-        properties.put("default.api.timeout.ms", str(ASK_MS))
+        common = jvm.org.apache.kafka.common.config
         try:
-            admin = clients.AdminClient.create(properties)
-        except (Py4JError, TypeError):
-            # A client that is not there, or will not start: whoever sends is told why.
+            with admin(self._spark, self._options, ASK_MS) as client:
+                topic = common.ConfigResource(getattr(common.ConfigResource, "Type").TOPIC, self.name)  # noqa: B009
+                said = client.describeConfigs(jvm.java.util.Collections.singleton(topic)).all()
+                found = said.get(ASK_MS, jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+                return int(found.get(topic).get("max.message.bytes").value())
+        except (Py4JError, TypeError, ValueError, AttributeError):
+            # It may not be looked at; or a client is not there, or will not start, and whoever sends is told why.
             return None
-        try:
-            topic = common.ConfigResource(getattr(common.ConfigResource, "Type").TOPIC, self.name)  # noqa: B009
-            said = admin.describeConfigs(jvm.java.util.Collections.singleton(topic)).all()
-            found = said.get(ASK_MS, jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
-            return int(found.get(topic).get("max.message.bytes").value())
-        except (Py4JError, ValueError, AttributeError):
-            return None
-        finally:
-            admin.close(jvm.java.time.Duration.ofMillis(ASK_MS))
 
 
 def refusal(error: BaseException, topic: str) -> str | None:

@@ -23,11 +23,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from iot_spark.causes import FAILURES, root_cause
+from iot_spark.kafka_admin import TopicMissing
 from iot_spark.progress import Progress
 from iot_spark.rules import BadRule
 from iot_spark.session import connector, session
 from iot_spark.settings import BadSettings, Settings, load
 from iot_spark.sinks import TableSink, Taken
+from iot_spark.source_topics import TopicReplaced
 
 DONE, FAILED, WRONG, TAKEN = 0, 1, 2, 3
 #: Seconds between two looks at a query.
@@ -63,7 +65,7 @@ def main(job: str, begin: Begin, arguments: Sequence[str] | None = None) -> int:
     except (BadRule, BadSettings) as error:
         progress.write(running=False, error=str(error))
         return _say(job, error, WRONG)
-    except (*FAILURES, OSError) as error:
+    except (*FAILURES, OSError, TopicMissing, TopicReplaced) as error:
         why = root_cause(stop.error or error)
         progress.write(running=False, error=_explained(why, error))
         sys.stderr.write(f"{_first(error)}\n{job}: {why}\n")
