@@ -21,6 +21,8 @@ import click
 _MEASURED = 1000
 #: No column is made narrower than this to fit a terminal.
 _LEAST = 6
+#: A larger number may stand for another one: all its digits would say more than is known.
+_EXACT = 2.0**53
 #: What a person should see first.
 _ALARMING = re.compile(r"\b(?:ALARM|DEGRADED|FULL|FAILS?|NOT)\b")
 
@@ -128,7 +130,7 @@ def plain(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.3f}".rstrip("0").rstrip(".")
+        return f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) <= _EXACT else repr(value)
     if isinstance(value, Mapping):
         return ", ".join(f"{plain(name)} {plain(item)}" for name, item in sorted(value.items())) or "-"
     if isinstance(value, list):

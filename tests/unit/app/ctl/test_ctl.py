@@ -344,6 +344,8 @@ def test_only_http_is_spoken(url: str) -> None:
         (plain(["a", "b"]), "a; b"),
         (plain({"b": 2, "a": 1}), "a 1, b 2"),
         (plain(1.5), "1.5"),
+        (plain(2.0**53), "9007199254740992"),
+        (plain(-(2.0**64)), "-1.8446744073709552e+19"),
     ],
 )
 def test_figures_for_people(shown: str, expected: str) -> None:
