@@ -30,7 +30,18 @@ def as_one(answers: Sequence[Item], unheard: Mapping[str, str]) -> dict[str, Any
         uncounted=uncounted,
         on_links=on_links,
         dropped=dict(dropped),
-        estimated=tuple(_estimated(missing=bool(unheard), uncounted=uncounted, killed=killed, on_links=on_links)),
+        estimated=tuple(
+            name
+            for name, some in (
+                ("missing_nodes", unheard),
+                ("uncounted", uncounted),
+                # A node of the version before does not say.
+                ("uncounted_losses", sum(int(one.get("uncounted_losses", 0)) for one in answers)),
+                ("killed_lives", killed),
+                ("links", on_links),
+            )
+            if some
+        ),
         **{name: _sum(accounts, name) for name in _SUMMED},
     )
     # It is of no node by itself.
@@ -52,14 +63,3 @@ _SUMMED = (
 
 def _sum(items: Iterable[Item], name: str) -> int:
     return sum(int(one[name]) for one in items)
-
-
-def _estimated(*, missing: bool, uncounted: int, killed: int, on_links: int) -> Iterable[str]:
-    if missing:
-        yield "missing_nodes"
-    if uncounted:
-        yield "uncounted"
-    if killed:
-        yield "killed_lives"
-    if on_links:
-        yield "links"

@@ -59,11 +59,12 @@ class Upkeep:
             await self._drop(generation.id)
 
     async def _drop(self, generation: int) -> None:
-        # Nothing is read of a generation whose dropping has begun: when it is repeated, nothing is lost once more.
-        await self._census.write_off(generation)
+        # Nothing is read of a generation whose dropping has begun: when it is repeated, nothing is lost once more. The
+        # readers here go on until then, so they come last.
         try:
             for follower in self.followers:
                 await follower.write_off(generation)
+            await self._census.write_off(generation)
             await self._log.drop(generation)
         finally:
             for follower in self.followers:

@@ -96,6 +96,8 @@ class NodeAccounts:
     account: Account
     #: Of all nodes that the store knows, this one included.
     kept: tuple[KeptAccount, ...]
+    #: Readers that lost messages, or ended, in this life, before anybody had counted what they were owed.
+    uncounted_losses: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,8 @@ class ClusterIdentity:
     #: Given to members of groups on other nodes by links, less what came: on the way, lost with a link, or, below 0,
     #: given to a second member after a link broke.
     on_links: int
-    #: What of all this is not exact: "missing_nodes", "uncounted", "killed_lives", "links".
+    #: What of all this is not exact: "missing_nodes", "uncounted", "uncounted_losses", "killed_lives",
+    #: "links".
     estimated: tuple[str, ...]
 
 

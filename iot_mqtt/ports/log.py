@@ -290,3 +290,9 @@ class Followed(LogReader, Protocol):
         is. Nothing of them is read from then on; until then, what is in memory here may be.
         """
         ...
+
+    async def give_up(self, generation: int) -> LogReader | None:
+        """A generation is about to be dropped: nothing of it is read here from the moment that this returns. What is
+        returned still reads it, so that it can be counted; None: it was given up before, or is gone.
+        """
+        ...

@@ -24,6 +24,10 @@ ONE = "m/7/v"
 _position = attrgetter("position")
 
 
+async def nobody_counts(generation: int) -> None:
+    """Nobody is owed anything of it."""
+
+
 class LogFollowingSuite(LogCase):
     """Subclass, and define ``make``. Writer and followers have the same grid object below them."""
 
@@ -64,7 +68,7 @@ class LogFollowingSuite(LogCase):
         reader = Follower(dead, settings)
 
         def take_care() -> list[int]:
-            return life.pump.run(drop_over(life.between, settings, 7, life.clock.now))
+            return life.pump.run(drop_over(life.between, settings, 7, life.clock.now, nobody_counts))
 
         assert take_care() == []
         # A period may have taken its last message at its end: that one is kept as long as it was promised, too.
@@ -289,7 +293,8 @@ class LogFollowingSuite(LogCase):
         end = follower.log.end
         if dead:
             life.clock.now += 300
-            assert life.pump.run(drop_over(life.between, settings, 7, life.clock.now)) == [old.reference.generation]
+            dropped = life.pump.run(drop_over(life.between, settings, 7, life.clock.now, nobody_counts))
+            assert dropped == [old.reference.generation]
         else:
             life.pump.run(life.log.drop(old.reference.generation))
             life.append("m/7/v")
@@ -300,6 +305,29 @@ class LogFollowingSuite(LogCase):
             assert told(follower.everything(*filters)) == wanted(kept, *filters)
         assert follower.fetch(old.reference) == [None]
         assert follower.log.figures.damaged_pages == 0
+
+    def test_what_is_given_up_is_read_by_nobody_but_who_counts_it(self, life: Life) -> None:
+        """Whatever its record says, until it is dropped; and what its writer has of that number afterwards is new."""
+        settings = LogSettings(generation_seconds=100)
+        life = life.other(7, settings)
+        old = fill(life, turns=20)
+        generation = life.log.generations()[0].id
+        life.clock.now += 101
+        new = fill(life, turns=20)
+        follower = Follower(life, settings)
+        assert told(follower.everything("#")) == wanted(old + new, "#")
+        whole = life.pump.run(follower.log.give_up(generation))
+        assert whole is not None
+        assert sorted(told(life.list(whole.scan(generation)))) == sorted(old)
+        for _ in range(2):
+            assert told(follower.everything("#")) == wanted(new, "#")
+            life.pump.run(follower.log.note_drops())
+            follower.refresh()
+            assert life.pump.run(follower.log.give_up(generation)) is None
+        life.pump.run(life.log.drop(generation))
+        follower.refresh()
+        assert told(follower.everything("#")) == wanted(new, "#")
+        assert life.pump.run(follower.log.give_up(generation)) is None
 
     @pytest.mark.parametrize("removals", range(4))
     def test_nobody_reads_half_a_generation(self, life: Life, removals: int) -> None:

@@ -28,6 +28,7 @@ from iot_mqtt.app.node.periodic import Periodic
 from iot_mqtt.app.node.uplink import make_failovers
 from iot_mqtt.app.node.uplink_failover import UplinkFailovers, watch_others
 from iot_mqtt.app.node.views import join
+from iot_mqtt.broker.cluster.shared_losses import SharedLosses
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.upkeep import Upkeep
@@ -90,6 +91,7 @@ class Clustered:
         self._looking = False
         self._beacon: Beacon | None = None
         self._failovers: UplinkFailovers | None = None
+        self._losses: SharedLosses | None = None
 
     @property
     def grid_format(self) -> int:
@@ -122,6 +124,8 @@ class Clustered:
         clustering = broker.join(node, self._follow)
         node.attach(clustering.node)
         join(broker, view.cluster, self._config.node.id, node, self._registry)
+        self._losses = SharedLosses(node.questions, broker.readers.logs, broker.readers.census, broker.counters)
+        broker.readers.upkeep.followers.append(self._losses)
         watch_others(broker.uplink, self.grid, self._place.number, self._clock)
         await clustering.own.load()
         if isinstance(self._registry, StaticRegistry):
@@ -208,7 +212,7 @@ class Clustered:
         """The logs of nodes that are gone have a retention, too, and retained messages expire; whoever gets the lease
         sees to it.
         """
-        assert self._place is not None
+        assert self._place is not None and self._losses is not None
         lease = await self._registry.acquire("log-retention")
         if lease is None:
             return
@@ -216,7 +220,9 @@ class Clustered:
             present = {member.number for member in self._registry.members.values()} | {self._place.number}
             for known in await known_nodes(self.grid):
                 if known.number not in present and lease.held:
-                    for generation in await drop_over(self.grid, self._settings, known.number, self._clock.wall()):
+                    for generation in await drop_over(
+                        self.grid, self._settings, known.number, self._clock.wall(), self._losses.write_off
+                    ):
                         log.info("dropped of a dead node's log", extra={"node": known.number, "generation": generation})
             if lease.held and (count := await self._expired.drop(self._clock.wall(), EXPIRED_PAGES)):
                 log.info("removed retained messages whose time was over", extra={"count": count})

@@ -130,5 +130,5 @@ class NodeFigures:
         assert ledger is not None, "it comes with the view"
         assert grid is not None, "it comes with the view"
         kept = await kept_accounts(grid) if self._clustered else ()
-        info = view.info()
-        return NodeAccounts(self._number, info.unexplained, info.waiting, info.uncounted, ledger.account, kept)
+        info, lost = view.info(), view.counters.readers_uncounted
+        return NodeAccounts(self._number, info.unexplained, info.waiting, info.uncounted, ledger.account, kept, lost)

@@ -3,13 +3,17 @@
 While a node runs, every cursor counts what it falls behind by. After a start these counts are gone, and counting
 anew means reading the log once, for all cursors together, a little in each turn. The same walk tells who loses how
 much when a generation is dropped. A cursor that is being read is left alone: it finds out at the end of the log.
+
+Of another node's log nobody keeps count, and who reads it finds nothing out at the end. So its readers are cut off from
+a generation before they are counted: from where each of them was then, all that it wanted of it is lost.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, breath, drive
 from iot_mqtt.broker.kept_session import KeptSession
@@ -19,8 +23,9 @@ from iot_mqtt.broker.readers.reading import Reading
 from iot_mqtt.broker.readers.replay import ReplayCursor
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.shared_groups import GroupCursor, SharedGroups
-from iot_mqtt.ports.log import Log, LogRun
-from iot_mqtt.topics import Routes
+from iot_mqtt.errors import Unavailable
+from iot_mqtt.ports.log import Followed, Log, LogReader, LogRun
+from iot_mqtt.topics import Routes, SharedGroup
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +77,8 @@ class Census:
     async def _count(self) -> None:
         end = self._log.end
         started = {cursor: (cursor.position, _known_in_log(cursor)) for cursor in self._uncounted()}
-        tally = await self._tally(None, list(started), end)
+        positions = {cursor: position for cursor, (position, _) in started.items()}
+        tally = await self._tally(self._log, None, positions, end)
         for cursor, (position, known) in started.items():
             # One that has moved meanwhile is being read: it is counted when it stops, or needs no counting. Where a
             # session is gone, all is accounted for.
@@ -88,25 +94,54 @@ class Census:
         behind = [one for one in self._cursors() if not one.live]
         started = {one: one.position for one in behind if one.backlog is not None}
         self._node.counters.readers_uncounted += len(behind) - len(started)
-        for cursor, count in (await self._tally(generation, list(started), self._log.end)).items():
+        for cursor, count in (await self._tally(self._log, generation, started, self._log.end)).items():
             if not (cursor.live or cursor.closed or cursor.reading) and cursor.position == started[cursor]:
                 cursor.lose(count)
         for cursor in behind:
             cursor.version += 1
 
-    async def _tally(self, generation: int | None, cursors: list[LogCursor], end: int) -> Counter[LogCursor]:
+    async def write_off_elsewhere(self, log: Followed, generation: int) -> None:
+        """The same, where another node's log will lose the generation."""
+        whole = await log.give_up(generation)
+        if whole is None:
+            return
+        started = {one: one.position for one in self._behind_in(log)}
+        for cursor in started:
+            cursor.version += 1
+        try:
+            lost = await self._tally(whole, generation, started, whole.end)
+        except Unavailable:
+            self._node.counters.readers_uncounted += len(started)
+            raise
+        for cursor, count in lost.items():
+            if cursor.closed:
+                self._node.counters.readers_uncounted += 1
+            else:
+                cursor.lose(count)
+
+    def _behind_in(self, log: Followed) -> Iterable[LogCursor]:
+        for session in self._sessions:
+            cursor = session.cursor_for(log.writer) if isinstance(session, KeptSession) else None
+            if cursor is not None and not cursor.live:
+                yield cursor
+        yield from (one for one in self._groups.parts() if one.log is log)
+
+    async def _tally(
+        self, log: LogReader, generation: int | None, started: Mapping[LogCursor, int], end: int
+    ) -> Counter[LogCursor]:
+        """What each of these wants of a log from where it was."""
         tally: Counter[LogCursor] = Counter()
-        if not cursors:
+        if not started:
             return tally
-        wanted = set(cursors)
-        lowest = min(cursor.position for cursor in cursors)
+        wanted = started.keys()
         # Only these may want what no present subscription matches.
-        with_past = [cursor for cursor in cursors if isinstance(cursor, SessionCursor) and cursor.past]
+        with_past = [cursor for cursor in started if isinstance(cursor, SessionCursor) and cursor.past]
+        groups = {cursor.group: cursor for cursor in started if isinstance(cursor, GroupCursor)}
         seen = 0
-        async for run in self._log.scan(generation, lowest):
+        async for run in log.scan(generation, min(started.values())):
             if run.position < end and not run.origin.only_up:
-                for cursor in self._readers(run, with_past) & wanted:
-                    count = run.end - max(run.position, cursor.position)
+                for cursor in self._readers(run, with_past, groups) & wanted:
+                    count = run.end - max(run.position, started[cursor])
                     if count > 0 and _wants(cursor, run):
                         tally[cursor] += count
             seen += 1
@@ -114,17 +149,19 @@ class Census:
                 await breath(self._node.call_soon)
         return tally
 
-    def _readers(self, run: LogRun, with_past: list[SessionCursor]) -> set[LogCursor]:
+    def _readers(
+        self, run: LogRun, with_past: list[SessionCursor], groups: Mapping[SharedGroup[Any], GroupCursor]
+    ) -> set[LogCursor]:
         match = self._routes.match(run.topic)
         readers: set[LogCursor] = set(with_past)
         for route in match.plain:
             receiver: Session | ReplayCursor = route.receiver
             if isinstance(receiver, ReplayCursor):
                 readers.add(receiver)
-            elif isinstance(receiver, KeptSession) and receiver.cursor is not None:
-                readers.add(receiver.cursor)
+            elif isinstance(receiver, KeptSession):
+                readers.update(receiver.plain_cursors())
         for shared in match.shared:
-            cursor = self._groups.of(shared.group)
+            cursor = groups.get(shared.group)
             if cursor is not None:
                 readers.add(cursor)
         return readers

@@ -6,6 +6,8 @@ if the writer lives after all: it would have dropped the same.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from iot_mqtt.grid.log.generation import Generation, read_generation, stage_record
 from iot_mqtt.grid.log.keys import generation_key, generation_prefix, generations_prefix, streams_prefix
 from iot_mqtt.grid.log.records import DROPPING
@@ -13,8 +15,13 @@ from iot_mqtt.grid.log.settings import LogSettings
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
 
 
-async def drop_over(grid: Grid, settings: LogSettings, writer: int, wall: float) -> list[int]:
-    """Remove the generations of a writer whose retention is over; their ids. Can be repeated after a failure."""
+async def drop_over(
+    grid: Grid, settings: LogSettings, writer: int, wall: float, write_off: Callable[[int], Awaitable[None]]
+) -> list[int]:
+    """Remove the generations of a writer whose retention is over; their ids. Can be repeated after a failure.
+
+    ``write_off`` counts before that whom it costs what.
+    """
     dropped = []
     records = [entry async for entry in scan(grid, CacheName.LOG_META, generations_prefix(writer))]
     for key, record in records:
@@ -23,6 +30,7 @@ async def drop_over(grid: Grid, settings: LogSettings, writer: int, wall: float)
         seconds = settings.seconds_of(generation.retention_class)
         last = generation.began_at + settings.generation_seconds
         if generation.state == DROPPING or 0 < seconds <= wall - last:
+            await write_off(id)
             await empty(grid, generation)
             await grid.remove_prefix(CacheName.LOG_META, generation_key(id))
             dropped.append(id)

@@ -37,6 +37,8 @@ class FollowedCatalogue(Catalogue):
         self._classes = settings.classes
         # The last turn that was never seen.
         self._missed = -1
+        # Generations that their writer is about to drop, with their first positions.
+        self._given_up: dict[int, int] = {}
 
     async def reload(self) -> None:
         """Take over all generations as their records are now."""
@@ -48,6 +50,18 @@ class FollowedCatalogue(Catalogue):
         for id in before:
             if id not in listed and id in self.generations:
                 self._gone(self.generations[id])
+        for id in self._given_up.keys() - listed:
+            del self._given_up[id]
+
+    async def give_up(self, id: int) -> bool:
+        """Take a generation for gone, whatever its record says until it is. False: it is gone."""
+        await self._look([id])
+        generation = self.generations.get(id)
+        if generation is None:
+            return False
+        self._given_up[id] = generation.first
+        self._gone(generation)
+        return True
 
     async def meet(self, generations: Collection[int]) -> None:
         """Look for those of these generations that are unknown."""
@@ -67,6 +81,8 @@ class FollowedCatalogue(Catalogue):
     def _take(self, id: int, record: bytes | None) -> None:
         known = self.generations.get(id)
         read = None if record is None else read_generation(id, record, self._classes)
+        if read is not None and self._given_up.get(id) == read.first:
+            read = None
         # A writer that had dropped everything before a start begins its numbers anew.
         if known is not None and (read is None or read.state == DROPPING or read.first != known.first):
             self._gone(known)

@@ -97,6 +97,19 @@ class FollowedLog:
         with self._extent.readable():
             await self._catalogue.reload()
 
+    async def give_up(self, generation: int) -> FollowedLog | None:
+        """See the port."""
+        whole = await self._anew()
+        with self._extent.readable():
+            return whole if await self._catalogue.give_up(generation) else None
+
+    async def _anew(self) -> FollowedLog:
+        """The same log, by what its records say now."""
+        look = FollowedLog(self._grid, self._settings, self.writer, self._cache)
+        await look.open()
+        look.announce(self._extent.end)
+        return look
+
     async def advance(self) -> None:
         """Know what there is before the end."""
         await self._extent.advance()
@@ -128,10 +141,7 @@ class FollowedLog:
         await self.advance()
         if any(one.unseen >= 0 for one in self._catalogue.generations.values()):
             # Some counters lack what was not seen; the records have it.
-            look = FollowedLog(self._grid, self._settings, self.writer, self._cache)
-            await look.open()
-            look.announce(self._extent.end)
-            return await look.streams(generation, breath)
+            return await (await self._anew()).streams(generation, breath)
         return await self._catalogue.infos(generation, breath)
 
     async def verify(self, breath: Breath | None = None) -> AsyncIterator[Damage]:

@@ -44,6 +44,14 @@ GRID: Final = (
         "a page of a later format is read as if it were ours",
     ),
     Mutation(
+        "grid.given-up-for-a-moment",
+        _FOLLOWED,
+        "if read is not None and self._given_up.get(id) == read.first:",
+        "if read is None:",
+        ("tests/unit/broker/test_losses_elsewhere.py",),
+        "what is counted as lost is sent after all, or counted once more",
+    ),
+    Mutation(
         "grid.streams-come-in-order",
         _FOLLOWED,
         "await self._fetch(generation, sorted(streams - generation.streams.keys()))",

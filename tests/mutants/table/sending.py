@@ -17,6 +17,7 @@ _IN_ORDER: Final = "iot_mqtt/broker/readers/in_order.py"
 _OUTBOX: Final = "iot_mqtt/pipeline/outbox.py"
 _OUTBOX_TESTS: Final = "tests/unit/pipeline/test_outbox.py"
 _CENSUS: Final = "iot_mqtt/broker/readers/census.py"
+_LOSSES: Final = "tests/unit/broker/test_losses_elsewhere.py"
 _RESUME: Final = "tests/unit/broker/test_resume.py"
 _CURSORS: Final = "tests/unit/broker/test_cursors.py"
 
@@ -177,8 +178,8 @@ SENDING: Final = (
     Mutation(
         "sending.ahead-of-what-is-dropped",
         _CENSUS,
-        "            cursor.version += 1\n",
-        "            pass\n",
+        "        for cursor in behind:\n            cursor.version += 1\n",
+        "        for cursor in behind:\n            pass\n",
         ("tests/unit/broker/test_in_order.py",),
         "what was counted as lost is sent after all",
     ),
@@ -189,5 +190,13 @@ SENDING: Final = (
         "not cursor.live",
         ("tests/unit/broker/test_census.py",),
         "what is counted for a session that went to another node is explained by nobody",
+    ),
+    Mutation(
+        "sending.lost-from-the-beginning",
+        _CENSUS,
+        "count = run.end - max(run.position, started[cursor])",
+        "count = run.end - run.position",
+        (_LOSSES,),
+        "what a session has read of a generation is counted as lost when that is dropped",
     ),
 )

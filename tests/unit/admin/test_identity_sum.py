@@ -42,3 +42,11 @@ def test_a_node_that_does_not_answer_is_taken_from_the_store() -> None:
     found = as_one([answer(1, one, *kept)], {"two": "it is dead"})
     assert (found["moving"], found["matched"], found["waiting"], found["killed"], found["left"]) == (0, 10, 4, 1, 4)
     assert found["estimated"] == ("missing_nodes", "killed_lives", "links")
+
+
+def test_losses_that_nobody_counted_are_named() -> None:
+    """A node of the version before says nothing of them."""
+    before = answer(1, Account(0.0))
+    del before["uncounted_losses"]
+    assert as_one([before, answer(2, Account(0.0))], {})["estimated"] == ()
+    assert as_one([before, answer(2, Account(0.0)) | {"uncounted_losses": 1}], {})["estimated"] == ("uncounted_losses",)

@@ -1,0 +1,77 @@
+"""What retention takes from a log is owed to sessions of all nodes: each node counts for its own before it is gone.
+
+::
+
+    who drops ─ "log.write_off" ─▶ every other member:  nothing more is read of the generation there; what each of its
+        │                                 │              sessions loses is counted
+        └── drops it ◀──── done ──────────┘
+
+Who drops is the log's own node, or, when that is dead, who looks after its log. A member that does not answer in time
+is not waited for: what its sessions lose is counted by nobody, and that is said (``Counters.readers_uncounted``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from iot_mqtt.broker.readers.census import Census
+from iot_mqtt.broker.readers.logs import Logs
+from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.log import writer_of
+
+log = logging.getLogger(__name__)
+
+#: The question by this name.
+WRITE_OFF = "log.write_off"
+#: Seconds for all members to count: each reads what its sessions want of one generation.
+WITHIN = 30.0
+
+
+class Asking(Protocol):
+    """How to ask the other nodes; ``cluster.questions`` is one."""
+
+    #: Name → what makes the answer of a question's body, in time.
+    later: dict[str, Callable[[bytes], Awaitable[bytes]]]
+
+    def ask_all(self, name: str, body: bytes, within: float) -> Awaitable[Mapping[int, bytes | str]]:
+        """Answers by number, or why there is none, in words."""
+        ...
+
+
+class SharedLosses:
+    """An ``upkeep.Follower``: all nodes that read the log, as one."""
+
+    def __init__(self, asking: Asking, logs: Logs, census: Census, counters: Counters) -> None:
+        self._asking = asking
+        self._logs = logs
+        self._census = census
+        self._counters = counters
+        asking.later[WRITE_OFF] = self._answer
+
+    async def write_off(self, generation: int) -> None:
+        """Have it counted everywhere, but for this node's readers of its own log."""
+        await self._here(generation)
+        answers = await self._asking.ask_all(WRITE_OFF, generation.to_bytes(4, "big"), WITHIN)
+        for number, answer in sorted(answers.items()):
+            if isinstance(answer, str):
+                self._counters.readers_uncounted += 1
+                log.warning(
+                    "what sessions of node %d lose by retention is not counted: %s",
+                    number,
+                    answer,
+                    extra={"generation": generation},
+                )
+
+    def go_on(self) -> None:
+        """What is given up stays given up."""
+
+    async def _answer(self, body: bytes) -> bytes:
+        await self._here(int.from_bytes(body, "big"))
+        return b""
+
+    async def _here(self, generation: int) -> None:
+        reader = self._logs.of(writer_of(generation))
+        if reader is not None:
+            await self._census.write_off_elsewhere(reader, generation)
