@@ -3,6 +3,7 @@
 ::
 
     it left the list ─▶ fence ─▶ lease ─▶ its channel records become ours ─▶ the broker loads them, in portions
+                     ─▶ everybody is told that they are here
                      ─▶ everybody knows what we want, and a while has passed ─▶ what it kept is removed ─▶ noted in META
 
 Everything is by compare-and-set, so that two who believe to have the lease, a claim, and the node's own next life may
@@ -33,6 +34,8 @@ from iot_mqtt.ports.registry import Lease
 
 log = logging.getLogger(__name__)
 
+#: A request: the sessions of that life live elsewhere now.
+ADOPTED: Final = "adopted"
 #: A request: everybody is to forget what that node kept.
 CLEANED: Final = "cleaned"
 
@@ -59,7 +62,10 @@ class Adoption:
         self._clock = clock
         self._settings = settings
         self._rng = rng
-        #: Number → the last boot, of nodes that are dead and may have left something.
+        #: Number → the last boot, of nodes that have gone; and of those whose sessions live elsewhere.
+        self._gone: dict[int, int] = {}
+        self._adopted: dict[int, int] = {}
+        #: Number → the last boot, of nodes that are fenced and may have left something.
         self._dead: dict[int, int] = {}
         self._at_work: set[int] = set()
         #: Whose sessions are adopted, until what it kept is removed: what ends that sooner.
@@ -71,12 +77,17 @@ class Adoption:
         self.finished = 0
         self.failures = 0
         fences.on_fenced = self._fenced
+        conversation.requests[ADOPTED] = self._take_adopted
         conversation.requests[CLEANED] = self._take_cleaned
 
     @property
     def dead(self) -> dict[int, int]:
-        """Those that somebody still has to clean up after: number → boot."""
-        return self._dead
+        """Those that are not there, and whose sessions nobody has taken over yet: number → boot."""
+        return {
+            number: boot
+            for number, boot in self._gone.items()
+            if boot > self._adopted.get(number, -1) and number not in self._membership.members
+        }
 
     def start(self) -> None:
         """The broker has loaded: from now on the dead are looked after."""
@@ -99,6 +110,7 @@ class Adoption:
         """It is dead, or will be: fence it, so that its log has an end, and look after its sessions."""
         if self._membership.is_over or life.number in self._membership.members:
             return
+        self._gone[life.number] = max(life.boot, self._gone.get(life.number, 0))
         if not self._membership.connected():
             self._clock.call_later(self._settings.fence_again, partial(self.gone, life))
             return
@@ -204,6 +216,8 @@ class Adoption:
             count = await self._takeover.adopt(life, partial(self._may_go_on, lease))
             log.info("a dead node's sessions live here now", extra={"node": life.number, "sessions": count})
             if self._may_go_on(lease):
+                self._have_adopted(life)
+                self._conversation.tell_all(ADOPTED, _written(life))
                 await self._clean(life, lease)
         finally:
             lease.release()
@@ -221,7 +235,7 @@ class Adoption:
         if not self._may_go_on(lease) or not await self._known.clean(life):
             return
         self.finished += 1
-        conversation.tell_all(CLEANED, bytes((life.number,)) + life.boot.to_bytes(8, "big"))
+        conversation.tell_all(CLEANED, _written(life))
         self._forget(life)
 
     async def _linger(self, life: Life) -> None:
@@ -235,16 +249,31 @@ class Adoption:
 
     # Cleaned up after, here or elsewhere.
 
+    def _take_adopted(self, _peer: int, request: Request) -> None:
+        self._have_adopted(_read(request.body))
+
+    def _have_adopted(self, life: Life) -> None:
+        self._adopted[life.number] = max(life.boot, self._adopted.get(life.number, -1))
+
     def _take_cleaned(self, _peer: int, request: Request) -> None:
-        self._forget(Life(request.body[0], int.from_bytes(request.body[1:9], "big")))
+        self._forget(_read(request.body))
 
     def _forget(self, life: Life) -> None:
         """What it kept is wanted no more; what a later life kept is."""
+        self._have_adopted(life)
         if self._dead.get(life.number, -1) <= life.boot:
             self._dead.pop(life.number, None)
         if life.number != self._membership.own.number and not self._membership.has_followed(life):
             self._conversation.keeps(life.number, (), full=True)
             self._conversation.untold.cleaned(life.number)
+
+
+def _written(life: Life) -> bytes:
+    return bytes((life.number,)) + life.boot.to_bytes(8, "big")
+
+
+def _read(body: bytes) -> Life:
+    return Life(body[0], int.from_bytes(body[1:9], "big"))
 
 
 def _report(failure: Failure, what: str) -> None:

@@ -378,8 +378,8 @@ class Conversation:
 
     # For people.
 
-    def peer_status(self, number: int, member: Member | None) -> PeerStatus:
-        """How a node looks that there is a link to; ``member``: as it is in the list."""
+    def peer_status(self, number: int, member: Member | None, name: str) -> PeerStatus:
+        """How a node looks that there is a link to; ``member``: as it is in the list; ``name``: of one that is not."""
         link = self.links.links[number]
         theirs = self._theirs.get(number) or Theirs()
         heartbeat = link.heartbeat
@@ -387,7 +387,7 @@ class Conversation:
             PeerStatus,
             link.figures,
             number=number,
-            node_id=member.node_id if member is not None else "",
+            node_id=member.node_id if member is not None else name,
             boot=link.peer_boot,
             version=member.version if member is not None else "",
             member=member is not None,

@@ -68,6 +68,10 @@ class Membership:
         """Whether a life of another node is alive; see ``roster``."""
         return self._roster.standing(life)
 
+    def name(self, number: int) -> str:
+        """What the list has called a node, there or not; "": it has never shown it."""
+        return self._roster.name(number)
+
     def has_followed(self, life: Life) -> bool:
         """Whether that node is in the list, or a later life of it was."""
         return life.number in self._roster.members or self._roster.latest(life.number) > life.boot

@@ -44,6 +44,7 @@ class Roster:
         #: The greatest boot that was ever listed.
         self._seen: dict[int, int] = {}
         self._doubted: dict[Life, float] = {}
+        self._names: dict[int, str] = {}
 
     def update(self, members: Iterable[Member]) -> list[Life]:
         """The list as it is now; returns the lives that have gone from it without a later one in their place."""
@@ -51,6 +52,7 @@ class Roster:
         self._members = {member.number: member for member in members if member.number != self._own}
         for number, member in self._members.items():
             self._seen[number] = max(member.boot, self._seen.get(number, 0))
+            self._names[number] = member.node_id
         return [Life(number, member.boot) for number, member in before.items() if number not in self._members]
 
     @property
@@ -61,6 +63,10 @@ class Roster:
     def latest(self, number: int) -> int:
         """The greatest boot that the list has shown of a node; 0: none."""
         return self._seen.get(number, 0)
+
+    def name(self, number: int) -> str:
+        """What the list has called a node, there or not; "": it has never shown it."""
+        return self._names.get(number, "")
 
     def standing(self, life: Life) -> Standing:
         member = self._members.get(life.number)

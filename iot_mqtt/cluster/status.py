@@ -12,7 +12,7 @@ from iot_mqtt.ports.registry import Registry
 def status_of(place: Place, parts: LifeParts, grid: SharedGrid, registry: Registry) -> ClusterStatus:
     """As the parts of a life have it now."""
     conversation, members = parts.conversation, parts.membership.members
-    links, ours = conversation.links, conversation.ours
+    links, ours, dead = conversation.links, conversation.ours, parts.adoption.dead
     return ClusterStatus(
         node_id=place.node_id,
         number=place.number,
@@ -25,14 +25,20 @@ def status_of(place: Place, parts: LifeParts, grid: SharedGrid, registry: Regist
         routes=len(ours.digest),
         routes_version=ours.version,
         draining=parts.registration.draining,
-        peers=tuple(conversation.peer_status(number, members.get(number)) for number in sorted(links.links)),
+        peers=tuple(
+            # Who has left for good needs no name: nobody misses it.
+            conversation.peer_status(
+                number, members.get(number), parts.membership.name(number) if number in dead else ""
+            )
+            for number in sorted(links.links)
+        ),
         known_late=ours.late,
         claims_granted=dict(parts.ownership.granted),
         claims_refused={str(reason): count for reason, count in parts.ownership.refused.items()},
         released=parts.releases.released,
         releases_refused=parts.releases.refused,
         fences=parts.fences.asked,
-        dead=dict(parts.adoption.dead),
+        dead=dead,
         adoptions=parts.adoption.finished,
         adopted_clients=parts.takeover.adopted,
         adoption_failures=parts.adoption.failures + parts.loading.failures,

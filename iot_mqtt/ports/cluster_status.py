@@ -79,7 +79,7 @@ class ClusterStatus:
     released: int
     releases_refused: int
     fences: int
-    #: Dead nodes that somebody still has to clean up after: number → boot.
+    #: Dead nodes whose sessions nobody has taken over yet, as far as is known: number → boot.
     dead: Mapping[int, int]
     adoptions: int
     adopted_clients: int

@@ -119,7 +119,7 @@ class ClusterInfo:
     released: int = 0
     releases_refused: int = 0
     fences: int = 0
-    #: Numbers of dead nodes that somebody still has to clean up after.
+    #: Numbers of dead nodes whose sessions nobody has taken over yet.
     dead: list[int] = field(default_factory=list)
     adoptions: int = 0
     adopted_clients: int = 0

@@ -167,6 +167,22 @@ CLUSTER: Final = (
         "two nodes take over what a dead one has left",
     ),
     Mutation(
+        "cluster.dead-and-unnamed",
+        _ADOPTION,
+        "        self._gone[life.number] = max(life.boot, self._gone.get(life.number, 0))\n",
+        "        pass\n",
+        (_ADOPTING,),
+        "it is said that sessions of a node that has just died do not exist",
+    ),
+    Mutation(
+        "cluster.adopted-and-missing",
+        _ADOPTION,
+        "if boot > self._adopted.get(number, -1) and",
+        "if",
+        (_ADOPTING,),
+        "sessions of a dead node are said to be missing for half a minute after they were taken over",
+    ),
+    Mutation(
         "cluster.absent-is-dead",
         _ADOPTION,
         "if self._membership.standing(life) is Standing.DEAD and now - since >= self._settings.absent_grace:",

@@ -456,3 +456,29 @@ def test_the_door_of_the_world_is_shut_for_the_fenced() -> None:
     world.run(other.fence(7, 3))
     with pytest.raises(Exception, match="fenced"):
         world.run(door.remove_prefix(CacheName.ROUTES, b""))
+
+
+def test_a_node_is_dead_by_name_from_its_end_until_its_sessions_live_elsewhere() -> None:
+    """Whoever is asked for one of them meanwhile knows that somebody is missing, and nobody is once they are there."""
+    world = World("a", "b", "c")
+    number, names = world["a"].number, populate(world["a"], 30)
+    world.kill("a")
+
+    def missing(name: str) -> bool:
+        """Whether a node says that a is there, or that it is dead and who that is."""
+        status = world[name].cluster.status()
+        (peer,) = (peer for peer in status.peers if peer.number == number)
+        return peer.member or (peer.node_id == "a" and number in status.dead)
+
+    def elsewhere() -> bool:
+        return all(world.home(name) != number for name in names)
+
+    world.pass_time(4.5)
+    while not elsewhere():
+        assert missing("b")
+        assert missing("c")
+        world.pass_time(0.001)
+    world.pass_time(1.0)
+    assert not missing("b")
+    assert not missing("c")
+    assert not any(world[name].cluster.status().dead for name in ("b", "c"))
