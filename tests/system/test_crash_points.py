@@ -221,7 +221,7 @@ def _zeroed(offset: int, log: bytearray) -> bytearray:
 
 
 def test_a_crash_at_every_write_point_loses_nothing_acknowledged(moments: list[Moment], tmp_path: Path) -> None:
-    """More than 300 points: before each commit, in its midst, and behind it when nobody had heard of it."""
+    """Hundreds of points: before each commit, in its midst, and behind it when nobody had heard of it."""
     dice, tried, faults = random.Random(5), 0, list[str]()
     for number, moment in enumerate(moments):
         middle = dice.randrange(moment.start + 1, moment.stop)
@@ -231,7 +231,7 @@ def test_a_crash_at_every_write_point_loses_nothing_acknowledged(moments: list[M
             if fault is not None:
                 faults.append(f"{name} of write {number} ({cut} of {moment.start}..{moment.stop}): {fault}")
     print(f"{tried} points, {len(faults)} faults")
-    assert tried >= 300
+    assert tried >= 3 * COMMITS
     assert not faults, "\n\n".join(faults[:5])
 
 
