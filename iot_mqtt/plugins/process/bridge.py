@@ -61,28 +61,31 @@ class WorkerProcess:
         self._told: Told | None = told
         self._reactor = reactor
         self._last_call: Any = None
-        self._lines = _Lines(self._line)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        null, mark = os.open(os.devnull, os.O_RDWR), make_mark()
-        self._mark = mmap.mmap(mark, wire.MARK.size)
+        self._lines = _Lines()
+        self._process: Any = None
+        self._link: Any = None
         self._ending = ""
-        try:
-            ours.setblocking(False)  # noqa: FBT003 - the name of the argument is no keyword
-            arguments = command(_SOCKET, _MARK, limits)
-            self._process = reactor.spawnProcess(
-                _Process(self),
-                arguments[0],
-                arguments,
-                env=environment(),
-                childFDs={0: null, 1: "r", 2: "r", _SOCKET: theirs.fileno(), _MARK: mark},
-            )
-            self._link: Any = None
-            reactor.adoptStreamConnection(ours.fileno(), socket.AF_UNIX, Factory.forProtocol(lambda: _Link(self)))
-        finally:
-            os.close(null)
-            os.close(mark)
-            ours.close()
-            theirs.close()
+        with contextlib.ExitStack() as passed:
+            ours, theirs = map(passed.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM))
+            null = os.open(os.devnull, os.O_RDWR)
+            passed.callback(os.close, null)
+            mark = make_mark()
+            passed.callback(os.close, mark)
+            #: Has a descriptor of its own. Closed as soon as ``ended`` will not be called any more: nobody asks then.
+            self._mark = mmap.mmap(mark, wire.MARK.size)
+            try:
+                self._start(ours, limits, {0: null, 1: "r", 2: "r", _SOCKET: theirs.fileno(), _MARK: mark})
+            except OSError:
+                self.kill()
+                raise
+
+    def _start(self, ours: socket.socket, limits: Mapping[str, int | float], descriptors: dict[int, int | str]) -> None:
+        ours.setblocking(False)  # noqa: FBT003 - the name of the argument is no keyword
+        arguments = command(_SOCKET, _MARK, limits)
+        self._process = self._reactor.spawnProcess(
+            _Process(self), arguments[0], arguments, env=environment(), childFDs=descriptors
+        )
+        self._reactor.adoptStreamConnection(ours.fileno(), socket.AF_UNIX, Factory.forProtocol(lambda: _Link(self)))
 
     @property
     def pid(self) -> int | None:
@@ -91,7 +94,9 @@ class WorkerProcess:
         return pid
 
     def busy_with(self) -> tuple[int, bool]:
-        """The connection that it is dealing with, or that it dealt with last, and whether it is."""
+        """The connection that it is dealing with, or that it dealt with last, and whether it is. Not to be asked after
+        ``finish`` or ``kill``.
+        """
         connection, busy = wire.MARK.unpack(self._mark[: wire.MARK.size])
         return connection, bool(busy)
 
@@ -101,18 +106,23 @@ class WorkerProcess:
 
     def finish(self) -> None:
         """Let it end by itself, soon: there is nothing more for it. ``ended`` is not called any more."""
-        self._told = None
+        self._leave()
         if self._link is not None:
             self._link.loseConnection()
         self._last_call = self._reactor.callLater(_PATIENCE, self.kill)
 
     def kill(self) -> None:
         """``ended`` is not called any more."""
-        self._told = None
-        with contextlib.suppress(ProcessExitedAlready):
-            self._process.signalProcess("KILL")
+        self._leave()
+        if self._process is not None:
+            with contextlib.suppress(ProcessExitedAlready):
+                self._process.signalProcess("KILL")
         if self._link is not None:
             self._link.abortConnection()
+
+    def _leave(self) -> None:
+        self._told = None
+        self._mark.close()
 
     # Called by the two protocols.
 
@@ -124,7 +134,9 @@ class WorkerProcess:
             self._told.received(data)
 
     def wrote(self, data: bytes) -> None:
-        self._lines.feed(data[:_WORDS])
+        for line in self._lines.feed(data[:_WORDS]):
+            if self._told is not None:
+                self._told.line(line)
 
     def unlinked(self) -> None:
         """All that it said has been read."""
@@ -150,10 +162,6 @@ class WorkerProcess:
         if told is not None:
             told.ended(how)
             self.kill()
-
-    def _line(self, text: str) -> None:
-        if self._told is not None:
-            self._told.line(text)
 
 
 class _Link(StreamProtocol):
@@ -184,16 +192,15 @@ class _Process(ProcessProtocol):
 class _Lines:
     """Bytes as lines, long ones cut."""
 
-    def __init__(self, say: Any) -> None:
-        self._say = say
+    def __init__(self) -> None:
         self._rest = b""
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> list[str]:
+        """Those that are whole by now, without the empty ones."""
         *lines, rest = (self._rest + data).split(b"\n")
         self._rest = rest[:_LINE]
-        for line in lines:
-            if text := line[:_LINE].decode("utf-8", "replace").strip():
-                self._say(text)
+        texts = (line[:_LINE].decode("utf-8", "replace").strip() for line in lines)
+        return [text for text in texts if text]
 
 
 def _how(value: Any) -> str:

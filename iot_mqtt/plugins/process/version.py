@@ -67,7 +67,7 @@ class ProcessVersion(Version):
     def stop(self) -> None:
         self._retired = True
         self._cancel()
-        worker, self._worker = self._worker, None
+        worker, self._worker, self._process = self._worker, None, None
         if worker is not None:
             for runner in worker.runners:
                 runner.close()
@@ -154,10 +154,9 @@ class ProcessVersion(Version):
             then(reason)
 
     def _keep_from_work(self) -> None:
-        worker, self._worker = self._worker, None
+        worker, self._worker, self._process = self._worker, None, None
         if worker is None:  # it is gone already: that is what the quarantine is for
             return
-        self._process = None
         self._ready = False
         runners = worker.runners
         for runner in runners:
@@ -170,7 +169,7 @@ class ProcessVersion(Version):
 
     def _end(self) -> bool:
         self._cancel()
-        worker, self._worker = self._worker, None
+        worker, self._worker, self._process = self._worker, None, None
         self._ready = False
         if worker is not None:
             worker.finish()

@@ -11,6 +11,7 @@ from tests.mutants.table.cluster import CLUSTER
 from tests.mutants.table.codec import CODEC
 from tests.mutants.table.devices import DEVICES
 from tests.mutants.table.grid import GRID
+from tests.mutants.table.plugins import PLUGINS
 from tests.mutants.table.publishing import PUBLISHING
 from tests.mutants.table.sending import SENDING
 from tests.mutants.table.session import SESSION
@@ -26,6 +27,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *GRID,
     *CLUSTER,
     *DEVICES,
+    *PLUGINS,
     *UPLINK,
     *ACCESS,
     *ADMIN,
