@@ -55,8 +55,8 @@ class GridLog:
         self._selections = Selections()
         #: What the grid has room for.
         self.ceiling = Ceiling()
-        self._catalogue = OwnCatalogue(writer, grid, settings, self.ceiling)
         cache = cache or PageCache(settings.page_cache_bytes)
+        self._catalogue = OwnCatalogue(writer, grid, settings, self.ceiling, cache.forget)
         self._recent = Recent(writer, cache.keep_turn)
         store.meanwhile(cache.fit)
         self._writer = Writer(writer, store, clock, settings, self._catalogue, self._recent, self.figures)

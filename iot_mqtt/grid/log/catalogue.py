@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from iot_mqtt.grid.log.generation import Generation, Stream, read_stream
 from iot_mqtt.grid.log.keys import streams_prefix
@@ -23,8 +23,10 @@ STREAMS_AT_ONCE = 250
 class Catalogue:
     """The generations by id."""
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: Grid, forgotten: Callable[[Generation], None]) -> None:
+        """``forgotten`` is told of each generation that is gone."""
         self._grid = grid
+        self._forgotten = forgotten
         self.generations: dict[int, Generation] = {}
         #: Generations that have nothing from this turn on may be unloaded.
         self.recent_turn = 0
@@ -99,3 +101,4 @@ class Catalogue:
         """It is gone."""
         del self.generations[generation.id]
         self._old.pop(generation, None)
+        self._forgotten(generation)

@@ -6,7 +6,7 @@ a turn's summary, a reference, the record of a generation that has more streams 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from iot_mqtt.grid.log.catalogue import Catalogue
@@ -31,8 +31,8 @@ class Named(NamedTuple):
 class FollowedCatalogue(Catalogue):
     """A generation that is being dropped is as good as gone."""
 
-    def __init__(self, writer: int, grid: Grid, settings: LogSettings) -> None:
-        super().__init__(grid)
+    def __init__(self, writer: int, grid: Grid, settings: LogSettings, forgotten: Callable[[Generation], None]) -> None:
+        super().__init__(grid, forgotten)
         self._writer = writer
         self._classes = settings.classes
         # The last turn that was never seen.

@@ -49,7 +49,7 @@ class FollowedLog:
         self.figures = LogFigures()
         self._cache = cache or PageCache(settings.page_cache_bytes)
         self._selections = Selections()
-        self._catalogue = FollowedCatalogue(writer, grid, settings)
+        self._catalogue = FollowedCatalogue(writer, grid, settings, self._cache.forget)
         self._recent = Recent(writer)
         self._ring = Ring(grid, writer)
         self._knowledge = Knowledge(self._ring, self._catalogue, self._recent, self.figures)

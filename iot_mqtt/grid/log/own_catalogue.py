@@ -5,6 +5,7 @@ What is new or changed waits in ``changed`` for the next batch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 
 from iot_mqtt.errors import Unavailable
@@ -24,8 +25,15 @@ _NOWHERE = Placing(CATCH_ALL, 0, 1)
 class OwnCatalogue(Catalogue):
     """``current`` is the open generation of each retention class."""
 
-    def __init__(self, writer: int, grid: Grid, settings: LogSettings, ceiling: Ceiling) -> None:
-        super().__init__(grid)
+    def __init__(
+        self,
+        writer: int,
+        grid: Grid,
+        settings: LogSettings,
+        ceiling: Ceiling,
+        forgotten: Callable[[Generation], None],
+    ) -> None:
+        super().__init__(grid, forgotten)
         self._writer = writer
         self._settings = settings
         self._ceiling = ceiling

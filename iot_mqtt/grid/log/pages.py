@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from iot_mqtt.grid.log.catalogue import Catalogue
-from iot_mqtt.grid.log.generation import Stream
+from iot_mqtt.grid.log.generation import Generation, Stream
 from iot_mqtt.grid.log.keys import turn_key
 from iot_mqtt.grid.log.page import NOT_WANTED, DamagedPage, PageDecoder
 from iot_mqtt.grid.log.recent import Recent
@@ -25,6 +25,10 @@ _PAGE_WEIGHT = 300
 _RUN_WEIGHT = 900
 #: What a run of a turn takes beside its bytes, about, with the page that it mostly is.
 _WRITTEN_WEIGHT = 750
+#: What the properties of a run take, about, beside three times their bytes (as received, as passed on, decoded); and
+#: each of its user properties.
+_PROPERTIES_WEIGHT = 250
+_PAIR_WEIGHT = 180
 #: Damaged pages that are remembered, so that each is counted once.
 MAX_DAMAGED = 10_000
 
@@ -48,6 +52,11 @@ class PageCache:
         self._turns: OrderedDict[int, tuple[dict[Stream, list[LogRun]], int]] = OrderedDict()
         self._turn_bytes = 0
 
+    @property
+    def size(self) -> int:
+        """What is kept takes so many bytes, about."""
+        return self._bytes + self._turn_bytes
+
     def get(self, place: Place) -> Sequence[LogRun] | bytes | None:
         written = self._turns.get(place[1])
         if written is not None and (runs := written[0].get(place[0])) is not None:
@@ -65,12 +74,12 @@ class PageCache:
     def keep(self, place: Place, page: Sequence[LogRun] | bytes, size: int) -> None:
         """A page, decoded or not; ``size``: as it is stored."""
         weight = _PAGE_WEIGHT + size
-        if type(page) is not bytes:
-            weight += _RUN_WEIGHT * len(page)
+        if not isinstance(page, bytes):
+            weight += _RUN_WEIGHT * len(page) + _properties(page)
         known = self._pages.pop(place, None)
         if known is not None:
             self._bytes -= known[1]
-        if weight > self._limit:
+        if weight > self._limit or place[0].generation.state == DROPPING:
             return
         self._pages[place] = page, weight
         self._bytes += weight
@@ -78,7 +87,7 @@ class PageCache:
 
     def keep_turn(self, turn: int, written: dict[Stream, list[LogRun]], size: int) -> None:
         """A turn of one's own log is safe; ``size``: of its pages."""
-        weight = _WRITTEN_WEIGHT * sum(map(len, written.values())) + size
+        weight = size + sum([_WRITTEN_WEIGHT * len(runs) + _properties(runs) for runs in written.values()])
         if not self._written or 2 * weight > self._limit:
             return
         self._turns[turn] = written, weight
@@ -86,11 +95,37 @@ class PageCache:
 
     def fit(self) -> None:
         """Let go of what is too much. What ``keep_turn`` brought waits for this, and for nobody's acknowledgement."""
-        while self._bytes + self._turn_bytes > self._limit:
+        while self.size > self._limit:
             if 2 * self._turn_bytes > self._limit:
                 self._turn_bytes -= self._turns.popitem(last=False)[1][1]
             else:
                 self._bytes -= self._pages.popitem(last=False)[1][1]
+
+    def forget(self, generation: Generation) -> None:
+        """Let go of what there is of one that was dropped: nobody reads it any more."""
+        for place in [place for place in self._pages if place[0].generation is generation]:
+            self._bytes -= self._pages.pop(place)[1]
+        for turn, (written, weight) in list(self._turns.items()):
+            gone = [stream for stream in written if stream.generation is generation]
+            if not gone:
+                continue
+            # Readers may be on their way through a turn: those of the others in it get another one.
+            left = {stream: runs for stream, runs in written.items() if stream.generation is not generation}
+            share = weight * sum(len(written[stream]) for stream in gone) // sum(map(len, written.values()))
+            self._turn_bytes -= share if left else weight
+            if left:
+                self._turns[turn] = left, weight - share
+            else:
+                del self._turns[turn]
+
+
+def _properties(runs: Sequence[LogRun]) -> int:
+    """What the properties of some runs take, about; most have none."""
+    blocks = [run for found in runs if (run := found.run).raw_properties]
+    return sum(
+        _PROPERTIES_WEIGHT + 3 * len(run.raw_properties) + _PAIR_WEIGHT * len(run.properties.user_properties)
+        for run in blocks
+    )
 
 
 class Pages:

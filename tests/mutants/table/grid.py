@@ -92,6 +92,22 @@ GRID: Final = (
         "the same, where they are in memory",
     ),
     Mutation(
+        "grid.weight-of-properties",
+        _PAGES,
+        "weight = size + sum([_WRITTEN_WEIGHT * len(runs) + _properties(runs) for runs in written.values()])",
+        "weight = size + sum([_WRITTEN_WEIGHT * len(runs) for runs in written.values()])",
+        (_WRITTEN,),
+        "messages with many properties take several times the memory that the cache may have",
+    ),
+    Mutation(
+        "grid.memory-of-a-dropped-generation",
+        "iot_mqtt/grid/log/catalogue.py",
+        "        self._forgotten(generation)\n",
+        "",
+        (_WRITTEN,),
+        "what an operator has deleted stays in memory until something else takes its place",
+    ),
+    Mutation(
         "grid.summaries-first",
         _WRITING,
         "batch.operations += summaries.operations",

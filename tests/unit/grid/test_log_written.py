@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from typing import TypeVar
 
 import pytest
 from twisted.internet.defer import Deferred
 
+from iot_mqtt.codec import Decoder, PublishRun, encode_publish
 from iot_mqtt.grid.log import LogSettings, PageCache
 from iot_mqtt.grid.log.generation import Generation, Stream
+from iot_mqtt.grid.log.records import DROPPING
 from iot_mqtt.grid.log.structures import Learner
 from iot_mqtt.grid.memory import MemoryGrid
+from iot_mqtt.ports.log import LogRun, Reference
+from iot_mqtt.values import ProtocolVersion
 from tests.contract.driving import Pump
 from tests.contract.logkit import Life, fill, told, wanted
 
@@ -52,7 +58,7 @@ def test_what_does_not_fit_is_read_from_the_grid(limit: int) -> None:
 
 def test_readers_of_what_is_older_get_half_of_the_room() -> None:
     """While there are none, what was written last has all of it; and has half in any case."""
-    cache, stream = PageCache(40_000), Stream(1, Generation(1, 0, "", 0.0, 0), 0, Learner().place(b"t/x"), 0)
+    cache, stream = PageCache(40_000), stream_of(Generation(1, 0, "", 0.0, 0))
     for turn in range(100):
         cache.keep_turn(turn, {stream: []}, 1_000)
         cache.fit()
@@ -63,6 +69,82 @@ def test_readers_of_what_is_older_get_half_of_the_room() -> None:
     cache.keep_turn(100, {stream: []}, 1_000)
     cache.fit()
     assert [turn for turn in range(101) if cache.get((stream, turn)) is not None] == [*range(30, 50), *range(81, 101)]
+
+
+PROPERTIES = pytest.mark.parametrize(
+    ("pairs", "payload", "count"),
+    [(0, 20, 1_400), (0, 2_000, 450), (8, 100, 330), (100, 100, 40), (1_000, 10, 6)],
+    ids=["small", "large", "a few properties", "many properties", "a thousand properties"],
+)
+
+
+@PROPERTIES
+def test_turns_weigh_what_they_take(pairs: int, payload: int, count: int) -> None:
+    """Within a factor of two, whatever the messages are: properties take most of it where there are many."""
+    limit, cache, stream = 1 << 20, PageCache(1 << 20), stream_of(Generation(1, 0, "", 0.0, 0))
+    gc.collect()
+    tracemalloc.start()
+    begin = tracemalloc.get_traced_memory()[0]
+    turn = 0
+    while turn < count:
+        run = run_with(turn, pairs, payload)
+        cache.keep_turn(turn, {stream: [logged(run, turn)]}, len(run.wire) + 50)
+        cache.fit()
+        turn += 1
+    held = tracemalloc.get_traced_memory()[0] - begin
+    tracemalloc.stop()
+    assert limit / 2 < held < limit * 2
+
+
+@PROPERTIES
+def test_decoded_pages_weigh_what_they_take(pairs: int, payload: int, count: int) -> None:
+    """As turns do: the readers of what is older have properties, too."""
+    limit, cache, stream = 1 << 20, PageCache(1 << 20), stream_of(Generation(1, 0, "", 0.0, 0))
+    gc.collect()
+    tracemalloc.start()
+    begin = tracemalloc.get_traced_memory()[0]
+    turn = 0
+    while turn < count:
+        run = run_with(turn, pairs, payload)
+        cache.keep((stream, turn), [logged(run, turn)], len(run.wire) + 50)
+        turn += 1
+    held = tracemalloc.get_traced_memory()[0] - begin
+    tracemalloc.stop()
+    assert limit / 2 < held < limit * 2
+
+
+def stream_of(generation: Generation) -> Stream:
+    """Its first stream."""
+    return Stream(1, generation, 0, Learner().place(b"t/x"), 0)
+
+
+def run_with(number: int, pairs: int, payload: int) -> PublishRun:
+    """A message with user properties that no other has, as it is once it was delivered."""
+    block = b"".join(
+        b"\x26" + len(name).to_bytes(2, "big") + name + b"\0\x14" + b"v" * 20
+        for name in (f"key{number}-{pair}".encode() for pair in range(pairs))
+    )
+    wire = encode_publish(
+        f"t/{number}".encode(),
+        b"x" * payload,
+        five=True,
+        qos=1,
+        retain=False,
+        dup=False,
+        packet_id=number % 60_000 + 1,
+        properties=block,
+    )
+    (run,) = Decoder(version=ProtocolVersion.V5).feed(wire)
+    assert isinstance(run, PublishRun)
+    assert len(run.properties.user_properties) == pairs
+    assert run.forwardable == block
+    assert run.payloads() == [b"x" * payload]
+    return run
+
+
+def logged(run: PublishRun, turn: int) -> LogRun:
+    """As the log has it."""
+    return LogRun(Reference(1, 1, turn << 24, run.count), run, run.topic, "publisher", 1_000.0 + turn)
 
 
 def test_a_topic_of_which_only_the_newest_is_in_memory_is_read_in_order() -> None:
@@ -99,6 +181,43 @@ def test_what_was_dropped_is_not_in_memory() -> None:
     life.pump.run(life.log.drop(old.id))
     assert [payload for _, payload in told(life.everything("a/b"))] == [b"new"]
     assert life.fetch(run.reference) == [None]
+
+
+def test_what_was_dropped_gives_its_room_back() -> None:
+    """Of a turn that has more than one generation, too; and what others have in it stays."""
+    old, new = (stream_of(Generation(id, 0, "", 0.0, 0)) for id in (1, 2))
+    cache = PageCache(1 << 17)
+    for turn in range(40):
+        run = logged(run_with(turn, 0, 100), turn)
+        cache.keep_turn(turn, {old: [run], new: [run]} if turn % 2 else {old: [run]}, 200)
+        cache.keep((old, 100 + turn), b"x" * 100, 100)
+        cache.keep((new, 100 + turn), b"x" * 100, 100)
+    before = cache.size
+    cache.forget(old.generation)
+    assert [turn for turn in range(200) if cache.get((old, turn)) is not None] == []
+    assert [turn for turn in range(200) if cache.get((new, turn)) is not None] == [*range(1, 40, 2), *range(100, 140)]
+    assert 0 < cache.size < before / 2
+    cache.forget(new.generation)
+    assert cache.size == 0
+    new.generation.state = DROPPING
+    cache.keep((new, 1), b"x", 1)
+    assert cache.size == 0
+
+
+def test_a_dropped_generation_leaves_memory() -> None:
+    """Retention removes old messages everywhere; a node that has little to do keeps none of them for weeks."""
+    pump, grid, cache = Pump(), MemoryGrid(), PageCache(1 << 24)
+    pump.run(grid.open())
+    life = Life(grid, pump, LogSettings(generation_seconds=100), cache=cache)
+    fill(life, turns=50)
+    life.clock.now += 101
+    life.append("a/b", text="new")
+    life.commit()
+    old, _ = life.log.generations()
+    assert cache.size > 10_000
+    life.pump.run(life.log.drop(old.id))
+    assert 0 < cache.size < 2_000
+    assert [payload for _, payload in told(life.everything("#"))] == [b"new"]
 
 
 @pytest.mark.parametrize(("filter", "left"), [("a/b", []), ("#", [b"new"])])
