@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 
 from iot_mqtt.framing import Framer
 
+#: Reasons of refused connections that are told apart; what else codecs say is ``OTHER``.
+MAX_REASONS = 32
+OTHER = "other"
+
 
 @dataclass(slots=True)
 class LinkCounters:
@@ -35,6 +39,11 @@ class LinkCounters:
     commands_refused: Counter[str] = field(default_factory=Counter)
     #: What codecs count themselves.
     events: Counter[str] = field(default_factory=Counter)
+
+    def bad_frame(self, reason: str) -> None:
+        """A connection ended because of a frame. Codecs choose the reason, and it is a label: there is an end of it."""
+        known = reason in self.refused or len(self.refused) < MAX_REASONS
+        self.refused[reason if known else OTHER] += 1
 
 
 @dataclass(slots=True)

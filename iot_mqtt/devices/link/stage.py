@@ -186,7 +186,7 @@ class DeviceStage(Stage):
             self._wire.flush()
 
     def bad_frame(self, reason: str, detail: str) -> None:
-        self._counters.refused[reason] += 1
+        self._counters.bad_frame(reason)
         self._end_behind(_bad_frame(reason, detail))
 
     def codec_failed(self, reason: str) -> None:

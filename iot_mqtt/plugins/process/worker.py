@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from iot_mqtt.framing import BadFraming, Framing, framing_from
+from iot_mqtt.plugins.calling import word
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process import wire
 from iot_mqtt.plugins.process.bridge import WorkerProcess
@@ -278,7 +279,7 @@ class Worker:
                 self._tell(runner, runner.sink.send, _bytes(data))
             case "bad_frame", (str(reason), str(detail)):
                 runner.close()
-                runner.sink.bad_frame(reason[:32], detail)
+                runner.sink.bad_frame(word(reason), detail)
             case (("exception" | "garbage"), (str(), str(detail))):
                 runner.close()
                 self._owner.failed(runner, kind, detail)

@@ -27,7 +27,7 @@ def connected(here: House, deed: str, **limits: Any) -> tuple[Any, FakeSink]:
 
 DEEDS = {
     "raise BadFrame('checksum', 'no')": ("bad_frame", "checksum", "no"),
-    "raise BadFrame('Any Words!', 'no')": ("bad_frame", "bad_frame", "no"),
+    "raise BadFrame('Any Words!', 'no')": ("bad_frame", "other", "no"),
     "raise KeyError(5)": ("codec_failed", "exception"),
     "raise SystemExit(5)": ("codec_failed", "exception"),
     "yield from self.decode(frame)": ("codec_failed", "exception"),
