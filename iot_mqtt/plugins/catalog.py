@@ -57,10 +57,21 @@ class _Plugin:
         self.old: list[Version] = []
         self.enabled = False
         self.busy = False
+        #: A version is being started.
+        self.loading = False
         #: Why the last change came to nothing.
         self.trouble: str | None = None
         self.faults: Counter[str] = Counter()
         self.turned_away: Counter[str] = Counter()
+
+    @property
+    def state(self) -> str:
+        """As it is with the current version; without one, whether one is being loaded."""
+        if not self.enabled:
+            return "disabled"
+        if self.current is not None:
+            return self.current.state
+        return "starting" if self.busy or self.loading else "refused"
 
     @property
     def bundled(self) -> bool:
@@ -105,7 +116,7 @@ class Plugins:
         """For ``/health``: what a person should look at."""
         found = [] if self._shelf.trouble is None else [self._shelf.trouble]
         for plugin in self._plugins.values():
-            if plugin.enabled and (plugin.current is None or plugin.current.state in ("refused", "quarantined")):
+            if plugin.state in ("refused", "quarantined"):
                 reason = plugin.trouble if plugin.current is None else plugin.current.reason
                 found.append(f"codec {plugin.name} takes no connections: {reason}")
         return tuple(found)
@@ -348,6 +359,7 @@ class Plugins:
             version = InlineVersion(place, common)
 
         def then(reason: str | None) -> None:
+            plugin.loading = False
             better = plugin.current is None or plugin.current.state in ("refused", "quarantined")
             if reason is None and not back and (reason := _conflict(plugin.current, version)) is not None:
                 better = False
@@ -364,6 +376,7 @@ class Plugins:
                 log.error("codec %s, version %s: %s", plugin.name, place.label, reason)
             done.callback(reason)
 
+        plugin.loading = True
         version.start(then)
         return done
 
@@ -455,11 +468,10 @@ class Plugins:
             )
             for label in sorted({*plugin.places, *at_work})
         ]
-        state = "disabled" if not plugin.enabled else "refused" if current is None else current.state
         remaining = 0.0 if current is None else current.conduct.remaining
         return PluginInfo(
             name=plugin.name,
-            state="starting" if plugin.busy and current is None else state,
+            state=plugin.state,
             reason=(None if current is None else current.reason) or plugin.trouble,
             isolation=plugin.isolation or self._isolation(plugin),
             bundled=plugin.bundled,

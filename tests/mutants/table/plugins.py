@@ -25,4 +25,20 @@ PLUGINS: Final = (
         ("tests/unit/plugins/test_bridge.py",),
         "a node that is short of descriptors loses more of them each time that it starts a worker in vain",
     ),
+    Mutation(
+        "plugins.reasons-without-end",
+        "iot_mqtt/devices/link/counters.py",
+        "known = reason in self.refused or len(self.refused) < MAX_REASONS",
+        "known = True",
+        ("tests/unit/devices/link/test_counters.py",),
+        "a codec that puts a serial number into its reasons makes a time series of each",
+    ),
+    Mutation(
+        "plugins.alarm-while-loading",
+        "iot_mqtt/plugins/catalog.py",
+        'return "starting" if self.busy or self.loading else "refused"',
+        'return "refused"',
+        ("tests/unit/plugins/test_catalog.py",),
+        "operators are called while a sound plugin is being enabled",
+    ),
 )

@@ -13,6 +13,7 @@ from itertools import pairwise
 import pytest
 from twisted.internet.defer import Deferred
 
+from iot_mqtt.plugins.catalog import Plugins
 from iot_mqtt.plugins.info import PluginError
 from iot_mqtt.plugins.running import NotAvailable
 from iot_mqtt.plugins.shelf import Shelf
@@ -233,6 +234,21 @@ def test_a_state_file_that_cannot_be_read_stops_nothing(here: House) -> None:
     assert version_read(here) == "1.0"
     assert "put aside" in plugins.alarms[0]
     assert (here.folder / "state.bad").exists()
+
+
+def test_a_plugin_that_is_loading_is_no_alarm(here: House) -> None:
+    """Not at a start, and not when it is enabled; whatever was wrong with it before."""
+    write_plugin(here.site, "acme", "1.0")
+    here.plugins = plugins = Plugins(reactor, here.folder, {"acme": settings("process")}, bundled={}, version="1")
+    starting = plugins.start()
+    assert not starting.called
+    assert (info_of(plugins, "acme").state, plugins.alarms) == ("starting", ())
+    run(starting)
+    run(plugins.disable("acme"))
+    enabling = Deferred.fromCoroutine(plugins.enable("acme"))
+    assert not enabling.called
+    assert (info_of(plugins, "acme").state, plugins.alarms) == ("starting", ())
+    assert run(enabling).state == "ready"
 
 
 def test_a_name_that_nobody_brings_is_told(here: House) -> None:
