@@ -87,6 +87,9 @@ class KafkaSink(ThreadSink):
     def _send(self, records: Sequence[Record]) -> After:
         if self._ended:
             return None
+        if not self._outlet.is_open:
+            # A producer may end with nothing under way, and then nobody has heard that it did.
+            return partial(self._fail_all, Unavailable(self._outlet.trouble() or "the sink is not open"))
         self._outlet.put(records)
         return self._turned()
 

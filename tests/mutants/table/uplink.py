@@ -11,6 +11,7 @@ _LEDGER: Final = "iot_mqtt/broker/uplink/ledger.py"
 _HOLDING: Final = "iot_mqtt/broker/uplink/holding.py"
 _NAMES: Final = "iot_mqtt/uplink/rules/choice.py"
 _OUTLET: Final = "iot_mqtt/uplink/kafka/outlet.py"
+_SINK: Final = "iot_mqtt/uplink/kafka/sink.py"
 _POSITIONS: Final = "iot_mqtt/uplink/inbox/positions.py"
 _FILES: Final = "tests/unit/uplink/test_rounds.py"
 _LEDGERS: Final = ("tests/unit/uplink/test_ledger.py", "tests/unit/uplink/test_reader.py")
@@ -232,6 +233,14 @@ UPLINK: Final = (
         "            if True:\n                self._due",
         ("tests/unit/uplink/test_inbox_positions.py",),
         "a node keeps a position in a partition that another node reads by now",
+    ),
+    Mutation(
+        "uplink.closed-sink-says-nothing",
+        _SINK,
+        '            return partial(self._fail_all, Unavailable(self._outlet.trouble() or "the sink is not open"))\n',
+        "            return None\n",
+        ("tests/unit/uplink/test_kafka_sink.py",),
+        "a producer that ended before the first record leaves the uplink standing until a restart",
     ),
     Mutation(
         "uplink.rule-order",
