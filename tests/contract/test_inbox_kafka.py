@@ -249,6 +249,22 @@ def test_a_topic_that_is_not_there_is_told_and_awaited(kafka: KafkaServer, setti
         one.until(lambda: one.inbox.trouble is None)
 
 
+def test_nothing_of_a_topic_that_is_made_again_is_passed_over(kafka: KafkaServer, settings: InboxSettings) -> None:
+    """Also when it has more records than were read of the old one, before anybody looks."""
+    write(kafka, settings.topic, 10)
+    reader = Recorder()
+    with running(settings, reader) as one:
+        one.until(lambda: len(reader.letters) == 10)
+        one.until(lambda: sum(kept(kafka, settings).values()) == 10)
+        kafka.remove_topic(settings.topic)
+        kafka.make_topic(settings.topic)
+        write(kafka, settings.topic, 300, 1000)
+        took = one.until(lambda: set(numbers(reader)) >= set(range(1000, 1300)))
+        print(f"all there after {took:.1f} s")
+        one.until(lambda: one.inbox.trouble is None)
+        assert one.inbox.facts().restarts >= 1
+
+
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_a_kafka_that_is_away_is_told_and_awaited(kafka: KafkaServer, settings: InboxSettings, how: str) -> None:
     """Refused or hanging: words within five seconds, and everything when it is back."""

@@ -17,8 +17,9 @@ from iot_mqtt.thread_bridge import Job, ThreadBridge, run_jobs
 from iot_mqtt.uplink.inbox.burying import Burying
 from iot_mqtt.uplink.inbox.crossing import Crossing, Owner
 from iot_mqtt.uplink.inbox.health import Health
+from iot_mqtt.uplink.inbox.identity import TopicIdentity
 from iot_mqtt.uplink.inbox.life import POLL_SECONDS, Life
-from iot_mqtt.uplink.inbox.positions import text_of
+from iot_mqtt.uplink.inbox.positions import Positions, text_of
 from iot_mqtt.uplink.inbox.settings import InboxSettings
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class Consuming:
         self._burying = Burying(settings)
         self._crossing = Crossing(bridge, owner)
         self._health = Health(settings.topic, settings.group, monotonic())
+        self._identity = TopicIdentity(settings, monotonic)
         self._life: Life | None = None
         self._held = self._ending = self._silent = False
         #: Of the lives before this one.
@@ -97,8 +99,8 @@ class Consuming:
                 self._owner,
                 self._crossing,
                 self._health,
+                Positions(self._settings, self._health, self._identity, self._monotonic, self._wall),
                 self._monotonic,
-                self._wall,
                 self._tell,
             )
             try:

@@ -57,8 +57,8 @@ class Life:
         owner: Owner,
         crossing: Crossing,
         health: Health,
+        positions: Positions,
         monotonic: Callable[[], float],
-        wall: Callable[[], float],
         tell: Callable[[], None],
     ) -> None:
         self._settings = settings
@@ -68,7 +68,7 @@ class Life:
         self._health = health
         self._monotonic = monotonic
         self._tell = tell
-        self.positions = Positions(settings, health, monotonic, wall)
+        self.positions = positions
         #: Why it has to end.
         self.broken: str | None = None
         self._held = self._ending = self._silent = self._over = False
@@ -114,6 +114,8 @@ class Life:
             self._read()
         self.positions.commit(self._consumer)
         self._look_for_topic()
+        if self.positions.is_in_another_topic():
+            self.broken = f"the topic {self._settings.topic} was deleted and made again"
 
     def hold(self, consumer_waits: bool) -> None:
         self._held = consumer_waits

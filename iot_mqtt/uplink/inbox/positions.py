@@ -1,13 +1,21 @@
-"""How far a consumer has come in each partition: where it began, what is to be kept of it, and what Kafka has kept."""
+"""How far a consumer has come in each partition: where it began, what is to be kept of it, and what Kafka has kept.
+
+Kafka keeps an offset with a note, and the note is the id of the topic that the offset is of. In another topic of that
+name nothing was read yet, so that it is read from its beginning.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from iot_mqtt.uplink.inbox.health import Health
+from iot_mqtt.uplink.inbox.identity import Identity
 from iot_mqtt.uplink.inbox.settings import InboxSettings
+
+log = logging.getLogger(__name__)
 
 #: Seconds that a question to Kafka takes at most.
 ASK_SECONDS = 5.0
@@ -17,20 +25,30 @@ COMMIT_AGAIN = 1.0
 #: Seconds for keeping the last positions of a life, and for a look whether they are.
 LAST_SECONDS = 1.0
 LAST_LOOK_SECONDS = 0.01
+#: What a note begins with; one that does not is not ours, and says nothing of a topic.
+_NOTE = "topic-id="
 
 
 class Positions:
     """Of one consumer."""
 
     def __init__(
-        self, settings: InboxSettings, health: Health, monotonic: Callable[[], float], wall: Callable[[], float]
+        self,
+        settings: InboxSettings,
+        health: Health,
+        identity: Identity,
+        monotonic: Callable[[], float],
+        wall: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._health = health
+        self._identity = identity
         self._monotonic = monotonic
         self._wall = wall
         #: Where each partition that is read here began.
         self.begins: dict[int, int] = {}
+        #: Of the topic that they are in; empty until the first of them was found.
+        self._topic_id = ""
         #: To be kept, by partition.
         self._due: dict[int, int] = {}
         self._committing = False
@@ -44,16 +62,46 @@ class Positions:
             return TopicPartition(self._settings.topic, partition)
         return TopicPartition(self._settings.topic, partition, offset)
 
+    def _kept_at(self, partition: int, offset: int) -> TopicPartition:
+        return TopicPartition(self._settings.topic, partition, offset, metadata=self._note)
+
     # Partitions come and go.
 
     def find(self, consumer: Consumer, partitions: list[TopicPartition]) -> dict[int, int]:
         """Where to begin. Raises if it cannot be had."""
+        # Before anything else: should the topic be another one by then, ``is_in_another_topic`` notices.
+        self._topic_id = self._topic_id or self._identity.ask()
         found: dict[int, int] = {}
         for one in consumer.committed(partitions, timeout=ASK_SECONDS):
             if one.error is not None:
                 raise KafkaException(one.error)
-            found[one.partition] = one.offset if one.offset >= 0 else self._first(consumer, one.partition)
+            found[one.partition] = self._begin(consumer, one)
         return found
+
+    def _begin(self, consumer: Consumer, kept: TopicPartition) -> int:
+        """Where to begin in a partition, by what Kafka has kept of it."""
+        partition, note = kept.partition, kept.metadata or ""
+        if kept.offset < 0:
+            return self._first(consumer, partition)
+        position: int = kept.offset
+        if note == self._note:
+            return position
+        if note.startswith(_NOTE):
+            position, _ = consumer.get_watermark_offsets(self.at(partition), timeout=ASK_SECONDS)
+            log.error(
+                "the topic of commands was deleted and made again: it is read from its beginning",
+                extra={"topic": self._settings.topic, "partition": partition, "kept": kept.offset, "begin": position},
+            )
+        self._due[partition] = position
+        return position
+
+    @property
+    def _note(self) -> str:
+        return _NOTE + self._topic_id
+
+    def is_in_another_topic(self) -> bool:
+        """Whether the topic of these positions was deleted, and there is another one of its name."""
+        return bool(self.begins) and self._identity.look() not in (None, self._topic_id)
 
     def _first(self, consumer: Consumer, partition: int) -> int:
         """For a group that has none: what was written before the oldest command that would be done is not read."""
@@ -100,7 +148,7 @@ class Positions:
             return
         self._committing = True
         try:
-            consumer.commit(offsets=[self.at(*one) for one in due.items()], asynchronous=True)
+            consumer.commit(offsets=[self._kept_at(*one) for one in due.items()], asynchronous=True)
         except KafkaException as error:
             self._committing = False
             self._not_committed(due, text_of(error))

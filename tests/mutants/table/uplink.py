@@ -235,6 +235,22 @@ UPLINK: Final = (
         "a node keeps a position in a partition that another node reads by now",
     ),
     Mutation(
+        "uplink.inbox-another-topic",
+        _POSITIONS,
+        "        if note.startswith(_NOTE):\n",
+        "        if False:\n",
+        ("tests/unit/uplink/test_inbox_positions.py",),
+        "the first commands of a topic that was made again are passed over",
+    ),
+    Mutation(
+        "uplink.inbox-topic-not-asked",
+        _POSITIONS,
+        "self._identity.look() not in (None, self._topic_id)",
+        "False",
+        ("tests/unit/uplink/test_inbox_positions.py",),
+        "a node goes on in a topic that was made again as if it were the old one",
+    ),
+    Mutation(
         "uplink.closed-sink-says-nothing",
         _SINK,
         '            return partial(self._fail_all, Unavailable(self._outlet.trouble() or "the sink is not open"))\n',

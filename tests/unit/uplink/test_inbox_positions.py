@@ -17,11 +17,33 @@ class Committing:
     def __init__(self) -> None:
         self.asked: list[dict[int, int]] = []
         self.broken = False
+        #: Offsets and their notes, by partition.
+        self.kept: dict[int, tuple[int, str | None]] = {}
 
     def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> None:
         if self.broken:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
         self.asked.append({one.partition: one.offset for one in offsets})
+        self.kept |= {one.partition: (one.offset, one.metadata) for one in offsets}
+
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        return [TopicPartition("t", one.partition, *self.kept[one.partition]) for one in partitions]
+
+    def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
+        return 3, 1000
+
+
+class Named:
+    """The topic that has the name."""
+
+    def __init__(self, topic_id: str) -> None:
+        self.topic_id = topic_id
+
+    def ask(self) -> str:
+        return self.topic_id
+
+    def look(self) -> str | None:
+        return self.topic_id or None
 
 
 class Here:
@@ -30,7 +52,9 @@ class Here:
     def __init__(self) -> None:
         self.now = 100.0
         self.health = Health("t", "g", self.now)
-        self.positions = Positions(InboxSettings(topic="t"), self.health, lambda: self.now, lambda: 1e9)
+        self.named = Named("A")
+        settings = InboxSettings(topic="t")
+        self.positions = Positions(settings, self.health, self.named, lambda: self.now, lambda: 1e9)
         self.positions.begins.update({0: 10, 1: 20})
         self.kafka = Committing()
 
@@ -126,3 +150,58 @@ def test_what_begins_again_forgets_what_was_to_be_kept() -> None:
     assert here.commit() == []
     here.positions.settled(0, 41)
     assert here.commit() == [{0: 41}]
+
+
+class TestAnotherTopicOfThatName:
+    """Which topic an offset is of is kept with it."""
+
+    def begun(self, here: Here, *partitions: int) -> dict[int, int]:
+        """Another life, in the topic that has the name now."""
+        here.positions = Positions(InboxSettings(topic="t"), here.health, here.named, lambda: here.now, lambda: 1e9)
+        found = here.positions.find(cast(Consumer, here.kafka), [TopicPartition("t", one) for one in partitions])
+        here.positions.begins |= found
+        return found
+
+    def settled(self, here: Here, position: int) -> None:
+        here.positions.settled(0, position)
+        here.commit()
+        here.answer((0, position))
+
+    def test_an_offset_of_the_same_topic_is_where_it_begins(self) -> None:
+        """And nothing is kept anew for that."""
+        here = Here()
+        here.kafka.kept = {0: (10, "")}
+        self.begun(here, 0)
+        self.settled(here, 17)
+        assert self.begun(here, 0) == {0: 17}
+        assert here.commit() == []
+        assert not here.positions.is_in_another_topic()
+
+    def test_an_offset_of_a_topic_that_was_deleted_is_none(self) -> None:
+        """However many records the new one has: it begins with the first of them."""
+        here = Here()
+        here.kafka.kept = {0: (10, "")}
+        self.begun(here, 0)
+        self.settled(here, 17)
+        here.named.topic_id = "B"
+        assert here.positions.is_in_another_topic()
+        assert self.begun(here, 0) == {0: 3}
+        assert here.commit() == [{0: 3}]
+        assert self.begun(here, 0) == {0: 3}
+
+    def test_an_offset_without_a_topic_is_of_the_one_that_is_there(self) -> None:
+        """As releases before kept it, and tools do; the topic is kept with it at once."""
+        here = Here()
+        here.kafka.kept = {0: (10, ""), 1: (20, "set by hand")}
+        assert self.begun(here, 0, 1) == {0: 10, 1: 20}
+        assert here.commit() == [{0: 10, 1: 20}]
+        here.named.topic_id = "B"
+        assert self.begun(here, 0, 1) == {0: 3, 1: 3}
+
+    def test_a_kafka_that_does_not_say_which_topic_it_is_changes_nothing(self) -> None:
+        """It may be away, or the topic be gone."""
+        here = Here()
+        here.kafka.kept = {0: (10, "")}
+        self.begun(here, 0)
+        here.named.topic_id = ""
+        assert not here.positions.is_in_another_topic()
