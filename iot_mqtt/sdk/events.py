@@ -67,7 +67,8 @@ class Readings(Event):
         self.values = values
         #: The device's clock in milliseconds since 1970; None: when it came.
         self.time = time
-        #: Of the gateway's frames, growing: what comes again with a number that was safe is a duplicate. None: unknown.
+        #: Of the gateway's frames, whichever devices they are about. It grows for ever, also over restarts: what comes
+        #: with a number that was safe, or a lower one, is a repetition and is not published. None: there is none.
         self.sequence = sequence
         #: By tag, where it is not "good": "bad", "uncertain", "stale".
         self.quality = quality
