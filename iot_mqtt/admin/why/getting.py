@@ -90,6 +90,11 @@ _DROPS: Final[dict[str, tuple[str, str, str]]] = {
         "make room, or log.disk_limit",
     ),
     "refused_subscription": ("subscription_refused", "a subscription was refused", "mqtt.max_subscriptions"),
+    "repeated_readings": (
+        "repeated_readings",
+        "its readings are not published, because their numbers were taken before",
+        "a sequence of its codec that grows for ever, or none (docs/plugins.md); iot-mqtt ctl devices forget-sequence",
+    ),
     "lowered_qos": ("qos_lowered", "a subscription was granted a lower QoS than it asked for", "mqtt.max_qos"),
     "limited": (
         "rate_limited",

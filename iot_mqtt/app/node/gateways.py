@@ -18,6 +18,7 @@ from iot_mqtt.plugins.catalog import Plugins
 from iot_mqtt.plugins.info import PluginError
 from iot_mqtt.plugins.settings import PluginSettings
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.recent import Recent
 
 #: The codecs that come with the broker.
 BUNDLED = {
@@ -65,8 +66,8 @@ class Gateways:
         self.plugins.stop()
         self.captures.close()
 
-    def services(self, accompanied: Accompanied) -> LinkServices:
-        """What each link gets."""
+    def services(self, accompanied: Accompanied, recent: Recent) -> LinkServices:
+        """What each link gets. ``recent``: what went wrong for clients."""
         return LinkServices(
             self._config.node.id,
             self.plugins,
@@ -74,6 +75,7 @@ class Gateways:
             accompanied.states.of,
             self.counters,
             self.captures,
+            recent.note,
             now=self._now,
             call_soon=self._reactor.call_at_turn_end,
         )

@@ -316,7 +316,9 @@ class Service:
         return uplinked.uplink
 
     def _listen(self) -> list[str]:
-        layout = make_layout(self.broker, self._config, self.gateways.services(self.accompanied))
+        layout = make_layout(
+            self.broker, self._config, self.gateways.services(self.accompanied, self.broker.counters.recent)
+        )
         room = self._listeners.open(layout, self.broker.clients.half_open)
         for one in self._listeners:
             self._certificates.add(one.name, one.tls)

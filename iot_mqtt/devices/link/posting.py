@@ -20,6 +20,7 @@ from typing import Any, Final
 from iot_mqtt.codec import AckRun, PublishRun, RunBatch, run_of
 from iot_mqtt.devices.link.counters import LinkCounters
 from iot_mqtt.devices.link.messages import Composer, Device
+from iot_mqtt.devices.link.repetitions import Repetitions
 from iot_mqtt.devices.link.services import KnownDevices
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.sdk import Readings
@@ -49,6 +50,7 @@ class Posting:
         "_composer",
         "_devices",
         "_counters",
+        "_repetitions",
         "_bounds",
         "_now",
         "_publish",
@@ -72,6 +74,7 @@ class Posting:
         composer: Composer,
         devices: KnownDevices,
         counters: LinkCounters,
+        repetitions: Repetitions,
         bounds: Bounds,
         safe: int,
         now: Callable[[], int],
@@ -82,6 +85,7 @@ class Posting:
         self._composer = composer
         self._devices = devices
         self._counters = counters
+        self._repetitions = repetitions
         self._bounds = bounds
         self._now = now
         self._publish = publish
@@ -124,6 +128,7 @@ class Posting:
         counters.readings += 1
         if sequence is not None and self._again:
             counters.duplicates += 1
+            self._repetitions.came(readings.device, sequence, max(self._handed, self._safe))
             return
         device = self._composer.device(readings.device)
         if device is None:
@@ -169,6 +174,7 @@ class Posting:
         else:
             ids = [(first + more) % _IDS + 1 for more in range(count)]
         self.published += count
+        self._repetitions.ended(device.name)
         self._devices.seen(self._gateway, device.name, readings=count)
         self._devices.values(self._gateway, device.name, latest.values, latest.time or self._now())
         self._runs.append(run_of(device.topic, messages, ids))

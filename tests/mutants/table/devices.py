@@ -278,6 +278,22 @@ DEVICES: Final = (
         "a command fails because a message to another target carries its id",
     ),
     Mutation(
+        "devices.repetitions-never-end",
+        "iot_mqtt/devices/link/repetitions.py",
+        "        self._watched.pop(device, None)\n",
+        "        pass\n",
+        ("tests/unit/devices/link/test_repetitions.py",),
+        "an honest gateway that sends again what it has kept is called a broken one",
+    ),
+    Mutation(
+        "devices.repetitions-untold",
+        "iot_mqtt/devices/link/posting.py",
+        "            self._repetitions.came(readings.device, sequence, max(self._handed, self._safe))\n",
+        "",
+        ("tests/unit/devices/link/test_repetitions.py",),
+        "a device whose numbers begin again loses all its readings, and nobody is told",
+    ),
+    Mutation(
         "devices.end-before-its-turn",
         "iot_mqtt/devices/link/stage.py",
         "        self._intake.take([end])\n",

@@ -183,6 +183,12 @@ FAULTS = [
         "subscription_refused",
         ["'b/#'", "too many"],
     ),
+    (
+        "its numbers begin again",
+        replace(WELL, troubles=(trouble("repeated_readings", "up/c/press", "it counts 3, and 9 was taken before"),)),
+        "repeated_readings",
+        ["'up/c/press'", "it counts 3, and 9 was taken", "not published"],
+    ),
     ("nobody takes clients", replace(UNKNOWN, attempts=(attempt("refused", "server_busy"),)), "node_busy", ["joe"]),
     ("drained", replace(UNKNOWN, attempts=(attempt("refused", "use_another_server"),)), "node_drained", ["joe"]),
     (

@@ -222,6 +222,7 @@ class World:
             lambda _: self.notes,
             self.links,
             self.captures,
+            node.broker.counters.recent.note,
             now=lambda: int(node.clock.wall() * 1000),
             call_soon=node._soon.append,
         )

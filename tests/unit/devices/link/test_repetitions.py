@@ -1,0 +1,101 @@
+"""Readings whose numbers were all taken before: what a codec gets wrong, and what honest gateways do."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from iot_mqtt.devices.link.repetitions import LONG, MANY, REPEATED, WATCHED, Repetitions
+from iot_mqtt.ports.recent import Trouble
+from tests.unit.devices.link.linkkit import Gateway, World
+
+#: Between two readings; the gateway is never quiet for too long.
+STEP = LONG / 1000 / MANY
+
+
+def troubles(world: World) -> list[Trouble]:
+    return world.node.broker.counters.recent.of("line-1")
+
+
+def say(gateway: Gateway, device: str, *numbers: int) -> None:
+    """Readings with these numbers, one after the other."""
+    for number in numbers:
+        gateway.world.node.clock.advance(STEP)
+        gateway.say(f'r {device} {{"t": 1}} {number}')
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+
+
+def test_a_device_whose_numbers_begin_again_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    """With its topic and both numbers, as often as it is so, and once in the log."""
+    world = World()
+    gateway = world.gateway()
+    say(gateway, "press", 65_534, 65_535)
+    say(gateway, "press", *range(MANY))
+    assert troubles(world) == []
+    say(gateway, "press", MANY, MANY + 1)
+    (one,) = troubles(world)
+    assert (one.code, one.topic, one.count) == (REPEATED, "up/line-1/press", MANY + 2)
+    assert one.detail == f"it counts {MANY + 1}, and 65535 was taken before"
+    (line,) = warnings(caplog)
+    assert "65535" in line
+
+
+def test_a_device_that_counts_for_itself_is_told_of_while_another_goes_on() -> None:
+    """The numbers of one are behind those of the other, whose readings arrive."""
+    world = World()
+    gateway = world.gateway()
+    for number in range(1, 2 * MANY):
+        say(gateway, "a", 100 + number)
+        say(gateway, "b", number)
+    assert [one.topic for one in troubles(world)] == ["up/line-1/b"]
+
+
+def test_what_comes_again_after_a_reconnect_is_nothing_to_tell() -> None:
+    """As slowly as it may: behind it come new readings, and then it begins from nothing."""
+    world = World()
+    gateway = world.gateway()
+    say(gateway, "press", *range(1, MANY))
+    gateway.hang_up()
+    again = world.gateway()
+    say(again, "press", *range(1, MANY))
+    say(again, "press", MANY)
+    say(again, "press", *range(1, MANY))
+    assert troubles(world) == []
+
+
+def test_many_that_come_again_at_once_are_nothing_to_tell() -> None:
+    """All that a gateway has kept, in one piece."""
+    world = World()
+    gateway = world.gateway()
+    kept = [f'r press {{"t": 1}} {number}' for number in range(1, 20 * MANY)]
+    gateway.say(*kept)
+    gateway.hang_up()
+    world.gateway().say(*kept)
+    assert troubles(world) == []
+
+
+def test_a_gateway_with_devices_without_number_costs_no_memory_without_bounds() -> None:
+    """Names are cut, and so many are watched."""
+    noted: list[str] = []
+    now = 0
+    repetitions = Repetitions("g", lambda: now, lambda _gateway, _code, topic, _count, _why: noted.append(topic))
+    for _ in range(MANY):
+        for device in range(2 * WATCHED):
+            repetitions.came(f"{device:0500}", 1, 2)
+    now = LONG
+    for device in range(2 * WATCHED):
+        repetitions.came(f"{device:0500}", 1, 2)
+    assert len(set(noted)) == 1
+    assert len(noted[0]) < 100
+    noted.clear()
+    for device in range(2 * WATCHED):
+        repetitions.came(f"{device}", 1, 2)
+    now += LONG
+    for _ in range(MANY):
+        for device in range(2 * WATCHED):
+            repetitions.came(f"{device}", 1, 2)
+    assert len(set(noted)) == WATCHED - 1
