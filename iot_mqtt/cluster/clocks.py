@@ -2,7 +2,8 @@
 time of the node that made it, and is over by the clock of the node that has it.
 
 A clock is wrong that is apart from the middle of the others'. Where as many nodes say one thing as another nobody knows
-who is right, and all are named.
+who is right, and all are named. So nothing new is said while one of them is being measured anew: the others alone would
+say something else.
 """
 
 from __future__ import annotations
@@ -24,15 +25,20 @@ _RIGHT: Final = 1.0
 class Clocks:
     """Of the nodes that are heard, as they look from this one."""
 
-    def __init__(self, node_id: str, ahead: Callable[[], Mapping[str, float]]) -> None:
-        """``ahead``: the others, as far as it is known, and how far their clocks are ahead of this node's."""
+    def __init__(self, node_id: str, ahead: Callable[[], Mapping[str, float]], settled: Callable[[], bool]) -> None:
+        """``ahead``: the others, as far as it is known, and how far their clocks are ahead of this node's. ``settled``:
+        none of these is being measured anew.
+        """
         self._node_id = node_id
         self._ahead = ahead
+        self._settled = settled
         #: Node id → seconds that it is ahead of the others; negative: behind.
         self.wrong: Mapping[str, float] = {}
 
     def look(self) -> None:
         """Every few seconds."""
+        if not self._settled():
+            return
         before, self.wrong = self.wrong, wrong({self._node_id: 0.0, **self._ahead()}, self.wrong)
         for name in self.wrong.keys() - before.keys():
             log.warning("%s: see that NTP sets it", clock_words(name, self.wrong[name]))

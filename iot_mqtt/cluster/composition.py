@@ -89,5 +89,9 @@ def compose(
         releases=releases,
         ownership=Ownership(membership, channels, loading, strays, fences, clock, settings, releases.ask),
         takeover=takeover,
-        clocks=Clocks(place.node_id, lambda: links.ahead(membership.members)),
+        clocks=Clocks(
+            place.node_id,
+            lambda: links.ahead(membership.members),
+            lambda: links.clocks_settled(membership.members),
+        ),
     )

@@ -206,6 +206,11 @@ class Links:
         found = {members[number].node_id: peer.link.ahead for number, peer in self._peers.items() if number in members}
         return {name: ahead for name, ahead in found.items() if ahead is not None}
 
+    def clocks_settled(self, members: Mapping[int, Member]) -> bool:
+        """No clock of those that are heard is being measured anew."""
+        links = [peer.link for number, peer in self._peers.items() if number in members]
+        return all(link.clock.settled for link in links if link.up)
+
     def takes_more(self, peer: int) -> bool:
         """Whether it has said that it reads publications of several runs."""
         found = self._peers.get(peer)

@@ -8,6 +8,9 @@
     ahead = (seen − theirs) / 2    the error: half of what one way takes longer than the other
 
 What waits on its way only looks older, so of each window the greatest counts: that of the heartbeat that waited least.
+
+The sum of both is what the ways take, below zero. After a clock was set one side still has what it saw before, and the
+sum is above: nothing is known then, until the windows of both are of one time.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from typing import Final
 
 #: Seconds of half a window: a clock that was set anew is believed after twice that.
 _HALF: Final = 10.0
+#: Seconds by which the sum may be above zero: clocks that are slewed meanwhile.
+_SLEWED: Final = 0.1
 
 
 class PeerClock:
@@ -46,7 +51,13 @@ class PeerClock:
         return seen if seen > -inf else None
 
     @property
+    def settled(self) -> bool:
+        """False: the peer tells its clock, and what both have seen is not yet of one time, or not yet told by both."""
+        seen = self.seen
+        return seen is None or (self._theirs is not None and seen + self._theirs <= _SLEWED)
+
+    @property
     def ahead(self) -> float | None:
         """Seconds; None: it is not known, or the peer's release does not tell it."""
         seen = self.seen
-        return None if seen is None or self._theirs is None else (seen - self._theirs) / 2
+        return (seen - self._theirs) / 2 if seen is not None and self._theirs is not None and self.settled else None

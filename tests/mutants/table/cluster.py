@@ -610,8 +610,8 @@ CLUSTER: Final = (
     Mutation(
         "cluster.way-not-halved",
         "iot_mqtt/cluster/links/peer_clock.py",
-        "(seen - self._theirs) / 2",
-        "seen",
+        "return (seen - self._theirs) / 2 if",
+        "return seen if",
         (_CLOCKS,),
         "a slow link makes every clock behind it look wrong",
     ),
@@ -622,5 +622,21 @@ CLUSTER: Final = (
         "max(others)",
         (_CLOCKS,),
         "one clock that is ahead makes all others look wrong",
+    ),
+    Mutation(
+        "cluster.clock-before-mixed-with-clock-after",
+        "iot_mqtt/cluster/links/peer_clock.py",
+        "(self._theirs is not None and seen + self._theirs <= _SLEWED)",
+        "self._theirs is not None",
+        (_CLOCKS,),
+        "a clock that was set is said to be wrong by the half",
+    ),
+    Mutation(
+        "cluster.clocks-judged-by-some",
+        "iot_mqtt/cluster/clocks.py",
+        "if not self._settled():",
+        "if False:",
+        (_CLOCKS,),
+        "a node whose clock was set names nodes whose clock is right",
     ),
 )

@@ -60,6 +60,28 @@ def test_the_one_that_is_wrong_is_named_everywhere_and_only_that_one(caplog: pyt
     assert [record.getMessage() for record in caplog.records] == ["the clock of c agrees with the others again"] * 3
 
 
+@pytest.mark.parametrize("steps", [(3600.0, 0.0), (-3600.0, 0.0), (350_000.0, -3600.0)])
+def test_a_clock_that_is_set_is_named_with_all_of_its_error_from_the_first_word(
+    caplog: pytest.LogCaptureFixture, steps: tuple[float, float]
+) -> None:
+    """What was seen before and after is not mixed, and nobody else is named meanwhile, at no node."""
+    world = World("a", "b", "c", weather=Weather(delay=(0.001, 0.05)))
+    world.pass_time(30.0)
+    before = 0.0
+    for step in steps:
+        world.network.skews["c"] = step
+        seen: list[dict[str, float]] = []
+        for _ in range(40):
+            world.pass_time(0.7)
+            seen += looked(world).values()
+        for one in seen:
+            assert set(one) <= {"c"}
+            assert not one or one["c"] in (pytest.approx(before, abs=0.2), pytest.approx(step, abs=0.2))
+        assert seen[-3:] == [{"c": pytest.approx(step, abs=0.2)} if step else {}] * 3
+        before = step
+    assert len([one for one in caplog.records if one.levelno >= logging.WARNING]) == 3
+
+
 def test_nothing_is_said_of_clocks_that_are_not_known() -> None:
     """Of a node that is not heard, or that speaks as before clocks were told."""
     world = World("a", "b")
