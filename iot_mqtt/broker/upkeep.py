@@ -7,6 +7,7 @@ from typing import Protocol
 
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.readers.census import Census
+from iot_mqtt.broker.retention_clock import RetentionClock
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.ports.clock import Clock
@@ -28,13 +29,15 @@ class Follower(Protocol):
 class Upkeep:
     """Never two at once: a generation is written off and dropped before the next is looked at."""
 
-    __slots__ = ("followers", "_log", "_census", "_turn", "_clock", "_busy")
+    __slots__ = ("followers", "time", "_log", "_census", "_turn", "_clock", "_busy")
 
     def __init__(self, log: Log, census: Census, turn: Turn, clock: Clock) -> None:
         self._log = log
         self._census = census
         self._turn = turn
         self._clock = clock
+        #: By which messages are removed.
+        self.time = RetentionClock(clock, lambda: log.known_time)
         self._busy = False
         self.followers: list[Follower] = []
 
@@ -52,7 +55,8 @@ class Upkeep:
         logger.error("the log's retention failed; trying again: %s", error)
 
     async def _retain(self) -> None:
-        due = self._log.due(self._clock.wall())
+        wall = self._clock.wall()
+        due = self._log.due(wall, wall - self.time.now())
         # Closing a generation is a change that has to be committed.
         self._turn.plan()
         for generation in due:

@@ -256,8 +256,15 @@ class Log(CommittedLog, Protocol):
 
     # Retention.
 
-    def due(self, wall: float) -> list[GenerationInfo]:
-        """Closed generations whose time is over, or that are the oldest of too many bytes."""
+    @property
+    def known_time(self) -> float | None:
+        """What time it was for the retention when the log was left; None: nothing was ever in it. Of this opening."""
+        ...
+
+    def due(self, wall: float, doubted: float = 0.0) -> list[GenerationInfo]:
+        """Closed generations whose time is over, or that are the oldest of too many bytes. ``doubted``: seconds of
+        ``wall`` that may be the error of a clock; nothing is over by them.
+        """
         ...
 
     async def drop(self, generation: int) -> None:

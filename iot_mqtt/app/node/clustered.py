@@ -31,6 +31,7 @@ from iot_mqtt.app.node.views import join
 from iot_mqtt.broker.cluster.shared_losses import SharedLosses
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.publishing.budget import Budget
+from iot_mqtt.broker.retention_clock import RetentionClock
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.cluster import channels, grid_format
@@ -156,9 +157,10 @@ class Clustered:
     def begin_housekeeping(self, broker: Composition, repeat: Periodic, lag: LoopLag) -> None:
         """Be seen by the other nodes, and look after those that are gone."""
         repeat(SHOW_SECONDS, lambda: self._show(lag.latest, broker.clients.connections.clients))
-        repeat(CARE_SECONDS, self._care)
+        repeat(CARE_SECONDS, partial(self._care, broker.readers.upkeep.time))
         repeat(CARE_SECONDS, Following(broker.readers.logs.note_drops, "what was dropped of other nodes' logs").look)
         assert self._place is not None and self._node is not None
+        broker.readers.upkeep.time.ahead = self._ahead
         repeat(CLOCK_SECONDS, self._node.clocks.look)
         failovers = self._failovers = make_failovers(
             self._config, broker, self.grid, self._registry, self._place.number, self._follow, self._cross
@@ -177,6 +179,11 @@ class Clustered:
     def fit(self, messages: GridLog, budget: Budget, upkeep: Upkeep) -> None:
         """From now on this node's log has its share of the grid, and no more."""
         GridRoom(self.grid, messages, budget, upkeep, self.count, self._clock).begin()
+
+    def _ahead(self) -> float:
+        """Seconds that this node's clock is ahead by the clocks of the others; negative: behind."""
+        assert self._place is not None
+        return 0.0 if self._node is None else self._node.clocks.wrong.get(self._place.node_id, 0.0)
 
     def _show(self, lag: float, clients: int) -> None:
         """The others see how this node is, and this node whether the grid knows it."""
@@ -204,11 +211,11 @@ class Clustered:
             if other is not None:
                 log.warning("a process in %s wants to be this node: is node.id given twice?", other)
 
-    def _care(self) -> None:
-        caring = ensureDeferred(self._drop_what_is_over())
+    def _care(self, time: RetentionClock) -> None:
+        caring = ensureDeferred(self._drop_what_is_over(time))
         caring.addErrback(lambda failure: log.warning("what is over in the grid: %s", failure.getErrorMessage()))
 
-    async def _drop_what_is_over(self) -> None:
+    async def _drop_what_is_over(self, time: RetentionClock) -> None:
         """The logs of nodes that are gone have a retention, too, and retained messages expire; whoever gets the lease
         sees to it.
         """
@@ -221,7 +228,7 @@ class Clustered:
             for known in await known_nodes(self.grid):
                 if known.number not in present and lease.held:
                     for generation in await drop_over(
-                        self.grid, self._settings, known.number, self._clock.wall(), self._losses.write_off
+                        self.grid, self._settings, known.number, time.now(), self._losses.write_off
                     ):
                         log.info("dropped of a dead node's log", extra={"node": known.number, "generation": generation})
             if lease.held and (count := await self._expired.drop(self._clock.wall(), EXPIRED_PAGES)):

@@ -94,7 +94,7 @@ def make_view(
         prospects=broker.prospects,
         refuses=lambda: broker.clients.door.refusing is not None,
         uplink=uplink,
-        alarms=[alarms, lambda: cluster.alarms],
+        alarms=[alarms, lambda: upkeep.time.alarms, lambda: cluster.alarms],
     )
 
 

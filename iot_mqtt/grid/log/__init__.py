@@ -56,7 +56,7 @@ class GridLog:
         #: What the grid has room for.
         self.ceiling = Ceiling()
         cache = cache or PageCache(settings.page_cache_bytes)
-        self._catalogue = OwnCatalogue(writer, grid, settings, self.ceiling, cache.forget)
+        self._catalogue = OwnCatalogue(writer, grid, settings, self.ceiling, clock, cache.forget)
         self._recent = Recent(writer, cache.keep_turn)
         store.meanwhile(cache.fit)
         self._writer = Writer(writer, store, clock, settings, self._catalogue, self._recent, self.figures)
@@ -65,7 +65,8 @@ class GridLog:
         # Once for every run: a call less.
         self.append, self.append_row = self._writer.append, self._writer.append_row
         self._reader = Reader(self._catalogue, self._recent, self._index, self._pages, self._writer)
-        self._retention = Retention(writer, grid, store, settings, self._catalogue, self._writer, self.ceiling)
+        self._retention = Retention(writer, grid, store, clock, settings, self._catalogue, self._writer, self.ceiling)
+        self.known_time: float | None = None
         self._checker = Checker(
             writer, grid, self._catalogue, self._recent, self._index, self._pages, self._reader, self._writer
         )
@@ -73,6 +74,7 @@ class GridLog:
     async def open(self) -> None:
         """Read what earlier starts left. Nothing may be appended before it returns."""
         await self._catalogue.load()
+        self.known_time = self._catalogue.time
         await recover(self.writer, self._shards, self._grid, self._catalogue, self._recent, self._writer)
         self._store.enlist(CommitOrder.LOG, self)
         if self._catalogue.changed:
@@ -120,8 +122,8 @@ class GridLog:
             self.ceiling.bytes = size
             self._catalogue.limited()
 
-    def due(self, wall: float) -> list[GenerationInfo]:
-        return self._retention.due(wall)
+    def due(self, wall: float, doubted: float = 0.0) -> list[GenerationInfo]:
+        return self._retention.due(wall, doubted)
 
     async def drop(self, generation: int) -> None:
         await self._retention.drop(generation)

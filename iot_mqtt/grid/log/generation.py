@@ -25,7 +25,7 @@ _TIME = Struct(">d")
 _STREAM = Struct(">BHHHHQQQQQQH")
 
 # Tags of a generation. On disk for ever: added, never changed or used again.
-_BEGAN, _ENDED, _FILTER, _FIRST, _END, _MESSAGES, _BYTES, _STATE, _COUNTED, _STREAMS = range(1, 11)
+_BEGAN, _ENDED, _FILTER, _FIRST, _END, _MESSAGES, _BYTES, _STATE, _COUNTED, _STREAMS, _KNOWN = range(1, 12)
 
 
 class Stream:
@@ -91,6 +91,8 @@ class Generation:
         "filter",
         "began_at",
         "ended_at",
+        "known_time",
+        "offset",
         "first",
         "end",
         "messages",
@@ -115,7 +117,9 @@ class Generation:
         self.id = id
         self.retention_class = retention_class
         self.filter = filter
-        self.began_at = self.ended_at = began_at
+        self.began_at = self.ended_at = self.known_time = began_at
+        #: Of the wall clock that ``began_at`` is by, to the monotonic one; None: it began in an earlier life.
+        self.offset: float | None = None
         self.first = self.end = first
         self.messages = self.bytes = 0
         self.state = OPEN
@@ -196,6 +200,7 @@ class Generation:
                 (_STATE, bytes((self.state,))),
                 (_COUNTED, _U64.pack(counted)),
                 (_STREAMS, _U32.pack(self.stream_count)),
+                (_KNOWN, _TIME.pack(self.known_time)),
             )
         )
 
@@ -235,6 +240,8 @@ def read_generation(id: int, record: bytes, classes: dict[str, int]) -> Generati
         generation.state = fields[_STATE][0]
         (generation.counted,) = _U64.unpack(fields[_COUNTED])
         (generation.recorded_streams,) = _U32.unpack(fields[_STREAMS])
+        # Releases before this one wrote none.
+        (generation.known_time,) = _TIME.unpack(fields.get(_KNOWN, fields[_ENDED]))
     except (KeyError, IndexError, StructError, UnicodeDecodeError) as lacking:
         raise Unreadable("a generation without all its fields") from lacking
     generation.loaded = False

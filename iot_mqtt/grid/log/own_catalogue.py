@@ -16,6 +16,7 @@ from iot_mqtt.grid.log.keys import generations_prefix
 from iot_mqtt.grid.log.records import CLOSED, OPEN
 from iot_mqtt.grid.log.settings import LogSettings
 from iot_mqtt.grid.log.structures import CATCH_ALL, Placing
+from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
 from iot_mqtt.ports.log import WRITER_SHIFT, writer_of
 
@@ -31,12 +32,16 @@ class OwnCatalogue(Catalogue):
         grid: Grid,
         settings: LogSettings,
         ceiling: Ceiling,
+        clock: Clock,
         forgotten: Callable[[Generation], None],
     ) -> None:
         super().__init__(grid, forgotten)
         self._writer = writer
         self._settings = settings
         self._ceiling = ceiling
+        self._clock = clock
+        #: Of retention: as of the last look, or of the newest record; None: there is neither.
+        self.time: float | None = None
         self.current: dict[int, Generation] = {}
         self.changed: dict[Generation | Stream, None] = {}
         self._next = (writer << WRITER_SHIFT) + 1
@@ -47,7 +52,7 @@ class OwnCatalogue(Catalogue):
         async for key, value in scan(self._grid, CacheName.LOG_META, generations_prefix(self._writer)):
             generation = read_generation(int.from_bytes(key[-4:], "big"), value, classes)
             self.generations[generation.id] = generation
-            self._next = generation.id + 1
+            self._next, self.time = generation.id + 1, generation.known_time
             if generation.state == OPEN:
                 await self.ensure(generation)
                 self._adopt(generation, known=generation.filter in classes)
@@ -83,6 +88,7 @@ class OwnCatalogue(Catalogue):
             self.close(earlier)
         filter = self._settings.filter_of(retention_class)
         generation = Generation(self._next, retention_class, filter, wall, position)
+        generation.offset = wall - self._clock.monotonic()
         self._next += 1
         self.generations[generation.id] = generation
         self._make_current(generation)
@@ -127,5 +133,8 @@ class OwnCatalogue(Catalogue):
         """Add what changed to a batch, generations before their streams."""
         changed, self.changed = self.changed, {}
         for item in changed:
-            (item if isinstance(item, Generation) else item.generation).ticket = ticket
+            generation = item if isinstance(item, Generation) else item.generation
+            generation.ticket = ticket
+            if self.time is not None:
+                generation.known_time = self.time
             stage_record(batch, item, counted)

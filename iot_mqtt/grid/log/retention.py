@@ -10,6 +10,7 @@ from iot_mqtt.grid.log.own_catalogue import OwnCatalogue
 from iot_mqtt.grid.log.records import CLOSED, DROPPING, OPEN
 from iot_mqtt.grid.log.settings import LogSettings
 from iot_mqtt.grid.log.writing import Writer
+from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
 from iot_mqtt.ports.log import GenerationInfo
 from iot_mqtt.ports.store import Store
@@ -25,6 +26,7 @@ class Retention:
         number: int,
         grid: Grid,
         store: Store,
+        clock: Clock,
         settings: LogSettings,
         catalogue: OwnCatalogue,
         writer: Writer,
@@ -35,18 +37,20 @@ class Retention:
         self._ceiling = ceiling
         self._grid = grid
         self._store = store
+        self._clock = clock
         self._settings = settings
         self._catalogue = catalogue
 
-    def due(self, wall: float) -> list[GenerationInfo]:
+    def due(self, wall: float, doubted: float = 0.0) -> list[GenerationInfo]:
         """See the port. An open generation whose period is over is closed first."""
         self._close_old(wall)
+        time = self._catalogue.time = wall - doubted
         sizes: dict[int, int] = {}
         for generation in self._catalogue.generations.values():
             sizes[generation.retention_class] = sizes.get(generation.retention_class, 0) + generation.bytes
         found: list[Generation] = []
         for generation in self._catalogue.generations.values():
-            if self._is_due(generation, wall, sizes[generation.retention_class]):
+            if self._is_due(generation, time, sizes[generation.retention_class]):
                 sizes[generation.retention_class] -= generation.bytes
                 found.append(generation)
         found += self._over_ceiling(found)
@@ -56,7 +60,7 @@ class Retention:
         """What else goes because the grid has no more room, the oldest first."""
         left = [generation for generation in self._catalogue.generations.values() if generation not in due]
         size, limit = sum(generation.bytes for generation in left), self._ceiling.bytes
-        closed = sorted((one for one in left if one.state == CLOSED), key=lambda one: one.ended_at)
+        closed = sorted((one for one in left if one.state == CLOSED), key=lambda one: one.end)
         found: list[Generation] = []
         while closed and 0 < limit < size:
             found.append(closed.pop(0))
@@ -75,16 +79,26 @@ class Retention:
         self._store.reserve()
 
     def _close_old(self, wall: float) -> None:
+        """Also one that began by another clock than that of now, ahead or behind."""
         for generation in list(self._catalogue.current.values()):
-            if wall >= generation.began_at + self._settings.generation_seconds:
+            if abs(wall - generation.began_at) >= self._settings.generation_seconds:
                 self._close(generation)
 
-    def _is_due(self, generation: Generation, wall: float, size: int) -> bool:
+    def _is_due(self, generation: Generation, time: float, size: int) -> bool:
         if generation.state != CLOSED:
             return generation.state == DROPPING
         seconds = self._settings.seconds_of(generation.retention_class)
         limit = self._settings.bytes_of(generation.retention_class)
-        return 0 < seconds <= wall - generation.ended_at or 0 < limit < size
+        return 0 < seconds <= time - self._ended(generation, time) or 0 < limit < size
+
+    def _ended(self, generation: Generation, time: float) -> float:
+        """When it has taken its last message, by the clock that ``time`` is of. That of this life is as old as the
+        monotonic clock says, whatever the wall clock said meanwhile.
+        """
+        ended = max(generation.began_at, generation.ended_at)
+        if generation.offset is None:
+            return ended
+        return ended - generation.offset + time - self._clock.monotonic()
 
     async def drop(self, id: int) -> None:
         """See the port. It can be tried again after a failure, also after a start."""

@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutation import Mutation
 
 _COMMIT_LOG: Final = "iot_mqtt/grid/commit_log.py"
+_RETENTION_CLOCK: Final = "tests/unit/broker/test_retention_clock.py"
 _WRITING: Final = "iot_mqtt/grid/log/writing.py"
 _FOLLOWED: Final = "iot_mqtt/grid/log/followed_catalogue.py"
 _INDEX: Final = "iot_mqtt/grid/log/index.py"
@@ -250,5 +251,45 @@ GRID: Final = (
         "False",
         ("tests/unit/app/backup/test_ownership.py",),
         "a node cannot open what root has restored for it",
+    ),
+    Mutation(
+        "log.as-old-as-the-wall-clock-says",
+        "iot_mqtt/grid/log/retention.py",
+        "return ended - generation.offset + time - self._clock.monotonic()",
+        "return ended",
+        (_RETENTION_CLOCK,),
+        "messages that came while the clock was behind are removed when it is set",
+    ),
+    Mutation(
+        "log.open-until-the-clock-is-there",
+        "iot_mqtt/grid/log/retention.py",
+        "abs(wall - generation.began_at)",
+        "wall - generation.began_at",
+        (_RETENTION_CLOCK,),
+        "a generation that began ahead of the clock is not closed by time",
+    ),
+    Mutation(
+        "log.wrong-clock-known-at-the-next-start",
+        "iot_mqtt/grid/log/own_catalogue.py",
+        "                generation.known_time = self.time\n",
+        "                pass\n",
+        (_RETENTION_CLOCK,),
+        "a start while the clock is ahead believes the clock, and removes what waits",
+    ),
+    Mutation(
+        "log.retention-by-the-bare-clock",
+        "iot_mqtt/broker/upkeep.py",
+        "wall - self.time.now()",
+        "0.0",
+        (_RETENTION_CLOCK,),
+        "a clock that is ahead for a moment removes what earlier lives of the node were given",
+    ),
+    Mutation(
+        "log.held-since-the-last-look",
+        "iot_mqtt/broker/retention_clock.py",
+        "now - self._held[1][0] >= HOLD",
+        "now - self._held[0][0] >= HOLD",
+        (_RETENTION_CLOCK,),
+        "a step counts at once on a node that has run for an hour",
     ),
 )

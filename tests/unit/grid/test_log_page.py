@@ -59,18 +59,20 @@ def _stream(record: bytes) -> Any:
     return read.shard, read.structure, read.bucket, read.buckets, *turns, read.pages, read.messages, read.bytes
 
 
-_GENERATION = bytes.fromhex(
+_GENERATION_BEFORE_TIMES = bytes.fromhex(
     "10 01 00000008 3ff8000000000000  02 00000008 4000000000000000  03 00000003 612f23"
     "04 00000008 0000000001000000  05 00000008 0000000002000000  06 00000008 0000000000000003"
     "07 00000008 0000000000000004  08 00000001 01  09 00000008 0000000000000005"
     "0a 00000004 00000006"
 )
+#: With the time of retention, which was that of its last message.
+_GENERATION = _GENERATION_BEFORE_TIMES + bytes.fromhex("0b 00000008 4000000000000000")
 _STREAM = bytes.fromhex(
     "10 0000 0002 0155 0400 0000000000000007 0000000000000008 0000000000000009"
     "000000000000000a 000000000000000b 000000000000000c 0005 6d2f2b2f76"
 )
 GOLDEN: list[tuple[str, Callable[[bytes], Any], Any, bytes, str]] = [
-    ("generation", _generation, GENERATION, _GENERATION, _GENERATION.hex()),
+    ("generation", _generation, GENERATION, _GENERATION_BEFORE_TIMES, _GENERATION_BEFORE_TIMES.hex()),
     ("stream", _stream, STREAM, _STREAM, _STREAM.hex()),
     (
         "turn",
@@ -124,6 +126,13 @@ def test_what_is_no_record_is_unreadable(decode: Callable[[bytes], Any], sample:
         for size in range(1, len(frozen)):
             with pytest.raises(Unreadable):
                 decode(frozen[:size])
+
+
+def test_a_generation_has_the_time_of_retention() -> None:
+    """A field more than before; where it is not there, the time of the last message is."""
+    assert _generation(_GENERATION) == _generation(_GENERATION_BEFORE_TIMES) == GENERATION
+    later = _GENERATION[:-8] + bytes.fromhex("4008000000000000")
+    assert read_generation(3, later, {}).known_time == 3.0
 
 
 def test_records_of_version_one_dot_zero_are_read() -> None:

@@ -1,0 +1,99 @@
+"""The time of retention: what there is of the wall clock that has held for long enough to remove messages by it.
+
+::
+
+    offset   = wall clock − monotonic clock: constant while nobody sets the clock
+    believed = the greatest offset below which it has not been for an hour
+
+    time = monotonic clock + believed
+
+So a clock that is set back counts at once, and one that is set forward when it has held for ``HOLD``. A start is no
+different: what the log knows of the time is an offset that was there before.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from iot_mqtt.ports.clock import Clock
+
+log = logging.getLogger(__name__)
+
+#: Seconds that a step forward has to hold until messages are removed by it.
+HOLD: Final = 3600.0
+#: Seconds from which on a step is worth a word.
+STEP: Final = 60.0
+
+
+class RetentionClock:
+    """Of one life of a node. To be asked every few seconds."""
+
+    def __init__(self, clock: Clock, known: Callable[[], float | None]) -> None:
+        """``known``: the newest time of retention that the log knew when it was opened, if any; asked for once."""
+        self._clock = clock
+        self._known = known
+        #: Seconds that other nodes say this node's clock is ahead; what they do not agree to does not count.
+        self.ahead: Callable[[], float] = _agreed
+        #: Offsets, rising, and since when (monotonic) the offset has not been below them. The first is believed.
+        self._held: list[tuple[float, float]] = []
+        #: How many of these were there before this life.
+        self._earlier = 0
+        self._told = False
+
+    def now(self) -> float:
+        """The time of retention; never above the wall clock."""
+        now = self._clock.monotonic()
+        if not self._held:
+            self._begin(now)
+        self._note(now, self._clock.wall() - max(0.0, self.ahead()) - now)
+        while len(self._held) > 1 and now - self._held[1][0] >= HOLD:
+            del self._held[0]
+            self._earlier = 0
+        self._tell()
+        return now + self._held[0][1]
+
+    @property
+    def doubted(self) -> float:
+        """Seconds that the clock was set forward in this life and that do not count yet; of the last ``now``."""
+        return self._held[-1][1] - self._held[self._earlier][1] if self._held else 0.0
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What an operator should know."""
+        if self.doubted < STEP:
+            return ()
+        text = (
+            f"the clock of this node is {self.doubted:.0f} s ahead of what log.retention counts: it counts that when "
+            "it has held for an hour, and removes what is too old by then"
+        )
+        return (text,)
+
+    def _begin(self, now: float) -> None:
+        known, wall = self._known(), self._clock.wall()
+        if known is None or known >= wall:
+            return
+        self._held, self._earlier = [(now, known - now)], 1
+        if wall - known >= STEP:
+            log.info("log.retention goes on in an hour, from where the log was left", extra={"seconds": wall - known})
+
+    def _note(self, now: float, offset: float) -> None:
+        since, held = now, self._held
+        while held and held[-1][1] >= offset:
+            since, _ = held.pop()
+        held.append((since, offset))
+        self._earlier = min(self._earlier, len(held) - 1)
+
+    def _tell(self) -> None:
+        """Once when a step is doubted, and once when that is over."""
+        doubted = self.doubted >= STEP
+        if doubted and not self._told:
+            log.warning("%s", *self.alarms)
+        elif self._told and not doubted:
+            log.warning("log.retention waits for no step of the clock any more")
+        self._told = doubted
+
+
+def _agreed() -> float:
+    return 0.0
