@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -20,6 +19,7 @@ from iot_mqtt.plugins import installing
 from iot_mqtt.plugins.examining import examine
 from iot_mqtt.plugins.info import CheckReport, PluginError, PluginInfo, VersionInfo
 from iot_mqtt.plugins.place import Place
+from iot_mqtt.plugins.plugin import Plugin
 from iot_mqtt.plugins.process.bridge import Reactor
 from iot_mqtt.plugins.process.version import ProcessVersion
 from iot_mqtt.plugins.running import NotAvailable, Opened, Sink
@@ -41,45 +41,6 @@ _WHEEL = re.compile(r"[A-Za-z0-9._+-]{1,200}\.whl")
 _SHOWN = 64
 #: Seconds between two connections that are asked to close.
 _DRAIN_EVERY = 0.02
-
-
-class _Plugin:
-    """One plugin and its versions at work."""
-
-    def __init__(self, name: str, settings: PluginSettings) -> None:
-        self.name = name
-        self.settings = settings
-        self.places: dict[str, Place] = {}
-        self.common: Common
-        self.current: Version | None = None
-        self.isolation = ""
-        #: Retired, with connections.
-        self.old: list[Version] = []
-        self.enabled = False
-        self.busy = False
-        #: A version is being started.
-        self.loading = False
-        #: Why the last change came to nothing.
-        self.trouble: str | None = None
-        self.faults: Counter[str] = Counter()
-        self.turned_away: Counter[str] = Counter()
-
-    @property
-    def state(self) -> str:
-        """As it is with the current version; without one, whether one is being loaded."""
-        if not self.enabled:
-            return "disabled"
-        if self.current is not None:
-            return self.current.state
-        return "starting" if self.busy or self.loading else "refused"
-
-    @property
-    def bundled(self) -> bool:
-        return any(place.bundled for place in self.places.values())
-
-    @property
-    def versions(self) -> list[Version]:
-        return [*self.old, *([] if self.current is None else [self.current])]
 
 
 class Plugins:
@@ -106,7 +67,7 @@ class Plugins:
         self._allowed = {one.lower().removeprefix("sha256:") for one in allowed}
         self._shelf = Shelf(folder)
         self._stock = Stock(reactor, self._shelf, bundled, version)
-        self._plugins: dict[str, _Plugin] = {}
+        self._plugins: dict[str, Plugin] = {}
         self._stopped = False
         #: One version at a time is held against the kit.
         self._examining = False
@@ -274,11 +235,11 @@ class Plugins:
         for name in {*found.places, *self._sections}:
             plugin = self._plugins.get(name)
             if plugin is None:
-                plugin = self._plugins[name] = _Plugin(name, self._sections.get(name, PluginSettings(enabled=False)))
+                plugin = self._plugins[name] = Plugin(name, self._sections.get(name, PluginSettings(enabled=False)))
                 plugin.common = self._common(plugin)
             plugin.places = found.places.get(name, {})
 
-    def _common(self, plugin: _Plugin) -> Common:
+    def _common(self, plugin: Plugin) -> Common:
         settings = plugin.settings
 
         def over(version: Version) -> None:
@@ -295,29 +256,29 @@ class Plugins:
         ours = Counts(), Quiet(log, now), Quiet(log.getChild("output"), now), over, faulty, turned_away
         return Common(name, settings.config, settings.limits, settings.sandbox, self._reactor, *ours)
 
-    async def _settings(self, plugin: _Plugin) -> PluginSettings:
+    async def _settings(self, plugin: Plugin) -> PluginSettings:
         """As they are written now. Raises ``PluginError``."""
         if self._reread is None:
             return plugin.settings
         return (await self._reread()).get(plugin.name, PluginSettings(enabled=False))
 
-    def _wanted(self, plugin: _Plugin) -> bool:
+    def _wanted(self, plugin: Plugin) -> bool:
         decided = self._shelf.of(plugin.name).enabled
         if decided is not None:
             return decided
         return plugin.settings.enabled if plugin.name in self._sections else plugin.bundled
 
-    def _isolation(self, plugin: _Plugin, settings: PluginSettings | None = None) -> str:
+    def _isolation(self, plugin: Plugin, settings: PluginSettings | None = None) -> str:
         said = self._shelf.of(plugin.name).isolation or (settings or plugin.settings).isolation
         return said or ("inline" if plugin.bundled else "process")
 
-    def _newest(self, plugin: _Plugin) -> Place | None:
+    def _newest(self, plugin: Plugin) -> Place | None:
         for label in reversed(self._shelf.of(plugin.name).arrived):
             if label in plugin.places:
                 return plugin.places[label]
         return next(iter(plugin.places.values()), None)
 
-    def _target(self, plugin: _Plugin) -> Place | None:
+    def _target(self, plugin: Plugin) -> Place | None:
         """What was current, unless pip has installed something since."""
         decided = self._shelf.of(plugin.name)
         if decided.current in plugin.places and self._seen(decided):
@@ -332,11 +293,11 @@ class Plugins:
 
     # Changing.
 
-    def _begin(self, plugin: _Plugin) -> Deferred[str | None]:
+    def _begin(self, plugin: Plugin) -> Deferred[str | None]:
         return self._use(plugin, self._target(plugin))
 
     def _use(
-        self, plugin: _Plugin, place: Place | None, settings: PluginSettings | None = None, *, back: bool = False
+        self, plugin: Plugin, place: Place | None, settings: PluginSettings | None = None, *, back: bool = False
     ) -> Deferred[str | None]:
         """Have a version take the new connections; fires with None, or with the reason why it does not.
 
@@ -380,23 +341,23 @@ class Plugins:
         version.start(then)
         return done
 
-    def _replace(self, plugin: _Plugin, version: Version, isolation: str) -> None:
+    def _replace(self, plugin: Plugin, version: Version, isolation: str) -> None:
         self._retire(plugin)
         plugin.current, plugin.isolation = version, isolation
 
-    def _retire(self, plugin: _Plugin) -> None:
+    def _retire(self, plugin: Plugin) -> None:
         before, plugin.current = plugin.current, None
         if before is not None:
             plugin.old.append(before)
             before.retire()
 
-    def _remember(self, plugin: _Plugin, label: str) -> None:
+    def _remember(self, plugin: Plugin, label: str) -> None:
         decided = self._shelf.of(plugin.name)
         if decided.current != label:
             decided.previous, decided.current = decided.current, label
 
     async def _change(
-        self, plugin: _Plugin, change: Callable[[], Awaitable[str | None]], drain: bool = False
+        self, plugin: Plugin, change: Callable[[], Awaitable[str | None]], drain: bool = False
     ) -> PluginInfo:
         if plugin.busy:
             raise _busy(plugin)
@@ -414,7 +375,7 @@ class Plugins:
         await self._save()
         return self._info(plugin)
 
-    def _drain(self, plugin: _Plugin) -> None:
+    def _drain(self, plugin: Plugin) -> None:
         waiting = [opened for version in plugin.old for opened in version.connections]
 
         def next_one() -> None:
@@ -428,7 +389,7 @@ class Plugins:
 
         next_one()
 
-    async def _get(self, name: str) -> _Plugin:
+    async def _get(self, name: str) -> Plugin:
         plugin = self._plugins.get(name)
         if plugin is None:
             await self._scan()  # pip may have brought it a moment ago
@@ -453,7 +414,7 @@ class Plugins:
     def _labels_at_work(self) -> set[str]:
         return {version.place.label for plugin in self._plugins.values() for version in plugin.versions}
 
-    def _info(self, plugin: _Plugin) -> PluginInfo:
+    def _info(self, plugin: Plugin) -> PluginInfo:
         current = plugin.current
         at_work: dict[str, int] = {}
         for version in plugin.versions:  # the same one may be there twice, with another configuration
@@ -503,5 +464,5 @@ def _conflict(before: Version | None, after: Version) -> str | None:
     return None if found is None else f"{found}; `disable` and `enable` take it all the same"
 
 
-def _busy(plugin: _Plugin) -> PluginError:
+def _busy(plugin: Plugin) -> PluginError:
     return PluginError("busy", f"{plugin.name} is being changed already")

@@ -35,7 +35,7 @@ PLUGINS: Final = (
     ),
     Mutation(
         "plugins.alarm-while-loading",
-        "iot_mqtt/plugins/catalog.py",
+        "iot_mqtt/plugins/plugin.py",
         'return "starting" if self.busy or self.loading else "refused"',
         'return "refused"',
         ("tests/unit/plugins/test_catalog.py",),
