@@ -151,4 +151,5 @@ cdef class ConnectReader:
         PyObject_GenericSetAttr(packet, "password", password)
         PyObject_GenericSetAttr(packet, "will", will)
         PyObject_GenericSetAttr(packet, "properties", found)
+        PyObject_GenericSetAttr(packet, "bridge", False)
         return packet
