@@ -112,7 +112,9 @@ install_part() {
     rm -f ".venv/.$name"
     say "installing the locked dependencies"
     for lock in "$@"; do
-        pip install --no-compile --require-hashes --no-deps -r "requirements/$lock"
+        # What comes as source (Spark, 400 MB) is made a wheel of, to be unpacked at once: packing it takes half the time.
+        pip install --no-compile --config-settings=--build-option=--compression=stored \
+            --require-hashes --no-deps -r "requirements/$lock"
     done
     # On all processors, and without what nobody imports; some of it is no Python that this one knows.
     .venv/bin/python -m compileall -q -j 0 -x '/(tests?|pip|mypyc?|Cython|setuptools)/' .venv/lib >/dev/null || true

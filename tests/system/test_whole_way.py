@@ -44,7 +44,7 @@ pytestmark = [
 
 READINGS = int(os.environ.get("WAY_READINGS", "6000"))
 RATE = int(os.environ.get("WAY_RATE", "300"))
-DRIVER_KILLS = int(os.environ.get("WAY_DRIVER_KILLS", "2"))
+DRIVER_KILLS = int(os.environ.get("WAY_DRIVER_KILLS", "1"))
 SEED = int(os.environ.get("WAY_SEED", random.SystemRandom().randrange(1_000_000)))
 DEVICES = 20
 TICK = 0.02
