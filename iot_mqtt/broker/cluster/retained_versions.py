@@ -6,7 +6,7 @@ in the last byte: no two are equal, and of two that did not know of each other t
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 
 from iot_mqtt.ports.clock import Clock
@@ -34,8 +34,9 @@ class RetainedVersions:
         self._newest = 0
         self._versions: dict[bytes, int] = {}
         self._removed: OrderedDict[bytes, int] = OrderedDict()
-        #: What this node has changed and the store has not yet: the batch that it is in, the topic, and since when.
-        self._fresh: deque[tuple[int, bytes, float]] = deque()
+        #: What this node writes and the store has not yet, in the order of the batches: the batch, the version that is
+        #: in it, and since when.
+        self._fresh: dict[bytes, tuple[int, int, float]] = {}
 
     def of(self, topic: bytes) -> int:
         """0: none is known."""
@@ -46,20 +47,41 @@ class RetainedVersions:
         clock = int(self._clock.wall() * 1_000_000)
         version = max(clock, (self._newest >> 8) + 1) << 8 | self._peers.number
         self._put(topic, version, present=message is not None)
-        self._peers.retain(topic, message, version)
-        self._fresh.append((self._store.reserve(), topic, self._clock.monotonic()))
+        self._tell(topic, message, version, self._store.reserve())
         return version
+
+    def rewritten(self, topic: bytes, message: Message | None) -> bool:
+        """This node writes once more what it knows, and tells the others: one of them may have a later one, which that
+        undoes in the store. False: it is about to be done.
+        """
+        batch, version = self._store.reserve(), self.of(topic)
+        if topic in self._fresh and self._fresh[topic][:2] == (batch, version):
+            return False
+        self._tell(topic, message, version, batch)
+        return True
+
+    def _tell(self, topic: bytes, message: Message | None, version: int, batch: int) -> None:
+        self._peers.retain(topic, message, version)
+        self._fresh.pop(topic, None)
+        self._fresh[topic] = batch, version, self._clock.monotonic()
+
+    def is_committed(self, topic: bytes) -> bool:
+        """This node has written nothing of it that is not in the store yet."""
+        return topic not in self._fresh
 
     def uncommitted(self) -> Collection[bytes]:
         """Topics that this node has changed, and the store has not yet: nobody can read there what he has not heard."""
-        return dict.fromkeys(topic for _, topic, _ in self._fresh)
+        return list(self._fresh)
 
     def committed(self) -> Collection[bytes]:
         """A commit is over: the topics of which it came late."""
         fresh, committed, late = self._fresh, self._store.committed, dict[bytes, None]()
         since = self._clock.monotonic() - LATE if fresh else 0.0
-        while fresh and fresh[0][0] <= committed:
-            _, topic, began = fresh.popleft()
+        while fresh:
+            topic, (batch, _, began) = next(iter(fresh.items()))
+            if batch > committed:
+                break
+            del fresh[topic]
             if began < since:
                 late[topic] = None
         return late
@@ -83,11 +105,10 @@ class RetainedVersions:
 
     def missing(self, stored: Collection[bytes], begun: int) -> list[bytes]:
         """Topics that have a message here and, since before ``begun``, none in the store: it was removed elsewhere."""
-        fresh = self.uncommitted()
         gone = [
             topic
             for topic, version in self._versions.items()
-            if version < begun and topic not in stored and topic not in fresh
+            if version < begun and topic not in stored and self.is_committed(topic)
         ]
         for topic in gone:
             del self._versions[topic]

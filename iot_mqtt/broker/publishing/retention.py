@@ -36,6 +36,14 @@ class Versions(Protocol):
         """Another node, or the store, has this version; > 0: it is later than what was known, < 0: earlier, 0: that."""
         ...
 
+    def rewritten(self, topic: bytes, message: Message | None) -> bool:
+        """This node writes once more what it knows, and tells others; False: that is about to be done."""
+        ...
+
+    def is_committed(self, topic: bytes) -> bool:
+        """This node has written nothing of it that is not in the store yet."""
+        ...
+
     def now(self) -> int: ...
 
     def missing(self, stored: Collection[bytes], begun: int) -> list[bytes]:
@@ -58,6 +66,12 @@ class Unversioned:
 
     def note(self, topic: bytes, version: int, *, present: bool = True) -> int:
         return 1
+
+    def rewritten(self, topic: bytes, message: Message | None) -> bool:
+        return True
+
+    def is_committed(self, topic: bytes) -> bool:
+        return True
 
     def now(self) -> int:
         return 0
@@ -182,9 +196,14 @@ class Retention:
     async def _stored(self) -> AsyncIterator[bytes]:
         """Take what the store has, unless something later is known; its topics."""
         async for message, version in self._store.retained():
-            if self._versions.note(message.topic, version) > 0:
+            topic = message.topic
+            order = self._versions.note(topic, version)
+            if order > 0:
                 self._put(message)
-            yield message.topic
+            elif order < 0 and self._versions.is_committed(topic) and self.index.get(topic) is not None:
+                # Whoever wrote the later one may be gone.
+                self._put_right(topic)
+            yield topic
 
     def _put(self, message: Message) -> None:
         """As it was retained before, or elsewhere."""
@@ -222,14 +241,21 @@ class Retention:
             self._remove(topic)
         elif order > 0 and message is not None:
             self._put(message)
-        elif order < 0:
-            # Its writer may have overwritten ours in the grid; whoever has the later one puts that right.
-            mine = self.index.get(topic)
-            if mine is None:
-                self._store.remove_retained(topic)
-            else:
-                self._store.save_retained(mine, self._versions.of(topic))
-            self._turn.plan()
+        if order < 0 or (order > 0 and not self._versions.is_committed(topic)):
+            # Its writer may have overwritten ours in the grid, or we will overwrite his: whoever has the later one puts
+            # that right.
+            self._put_right(topic)
+
+    def _put_right(self, topic: bytes) -> None:
+        """Have the store say what is known here."""
+        mine = self.index.get(topic)
+        if not self._versions.rewritten(topic, mine):
+            return
+        if mine is None:
+            self._store.remove_retained(topic)
+        else:
+            self._store.save_retained(mine, self._versions.of(topic))
+        self._turn.plan()
 
     async def catch_up(self) -> None:
         """What others retained or removed may have been missed: the store has it."""

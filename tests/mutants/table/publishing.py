@@ -186,6 +186,22 @@ PUBLISHING: Final = (
         "max_retained_messages is off by one",
     ),
     Mutation(
+        "publishing.later-retained-undone",
+        _RETENTION,
+        "if order < 0 or (order > 0 and not self._versions.is_committed(topic)):",
+        "if order < 0:",
+        ("tests/unit/broker/test_retained_versions.py",),
+        "what a node writes to put an earlier retained message right undoes a later one in the store",
+    ),
+    Mutation(
+        "publishing.earlier-retained-read",
+        _RETENTION,
+        "elif order < 0 and self._versions.is_committed(topic)",
+        "elif order < 0 and False",
+        ("tests/unit/broker/test_retained_versions.py",),
+        "a retained message that was undone in the store stays so when its writer has died",
+    ),
+    Mutation(
         "publishing.older-retained-wins",
         _RETENTION,
         "elif order > 0 and message is not None:",

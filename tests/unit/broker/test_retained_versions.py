@@ -140,6 +140,54 @@ def test_a_later_message_of_another_node_stands() -> None:
         assert it.has() == (payload or None, payload or None)
 
 
+def test_putting_right_undoes_no_later_message() -> None:
+    """Of a link that was silent for long an earlier one comes first, and in the same breath the one that is stored."""
+    it = Retaining()
+    version = it.set(b"mine")
+    later = Message(b"t", b"later", 1, retain=True)
+    it.node.store.save_retained(later, version + (1 << 40))
+    it.node.broker.turn.plan()
+    it.node.turn()
+    retention = it.node.broker.publishing.retention
+    retention.heard(b"t", Message(b"t", b"earlier", 1, retain=True), version - 1)
+    retention.heard(b"t", later, version + (1 << 40))
+    it.node.turn()
+    assert it.has() == (b"later", b"later")
+
+
+def test_who_puts_right_tells_what_he_has_written() -> None:
+    """Should somebody have a later one: then that was undone in the store, and he writes it again."""
+    it, other = Retaining(), Retaining()
+    version = it.set(b"mine")
+    told = len(it.told.heard)
+    for earlier in (3, 2, 1):
+        it.node.broker.publishing.retention.heard(b"t", Message(b"t", b"earlier", 1, retain=True), version - earlier)
+    (again,) = it.told.heard[told:]
+    assert again[2] == version and again[1] is not None and again[1].payload == b"mine"
+    other.hears(b"later", version + (1 << 40))
+    # As the write of the first has left it.
+    other.node.store.save_retained(again[1], again[2])
+    other.node.broker.turn.plan()
+    other.node.turn()
+    other.node.broker.publishing.retention.heard(*again)
+    other.node.turn()
+    assert other.has() == (b"later", b"later")
+
+
+def test_what_is_read_of_an_earlier_time_is_put_right() -> None:
+    """By whoever reads it: the writer of the later one may have died."""
+    it = Retaining()
+    version = it.set(b"mine")
+    it.hears(b"later", version + (1 << 40))
+    it.node.store.save_retained(Message(b"t", b"mine", 1, retain=True), version)
+    it.node.broker.turn.plan()
+    it.node.turn()
+    run(it.node.broker.publishing.retention.catch_up())
+    it.node.turn()
+    assert it.has() == (b"later", b"later")
+    assert it.told.heard[-1][2] == version + (1 << 40)
+
+
 def test_an_earlier_message_of_another_node_does_not_stand() -> None:
     """Neither here nor in the grid, which it has overwritten: whoever has the later one puts that right."""
     it = Retaining()
