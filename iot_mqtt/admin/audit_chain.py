@@ -20,6 +20,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from iot_mqtt.whole_files import sync_directory
+
 #: Bytes after which a file is full, and the least files that a chain has before its oldest goes.
 FILE_BYTES = 4 * 1024 * 1024
 FILES = 16
@@ -49,7 +51,7 @@ class Chain:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(descriptor)
                 if not size:
-                    _sync(self._folder)  # the name of the file is to survive a power cut, too
+                    sync_directory(self._folder)  # the name of the file is to survive a power cut, too
             except Exception:
                 os.ftruncate(descriptor, size)  # half a record would be one that nobody can read
                 raise
@@ -62,7 +64,7 @@ class Chain:
 
     def _open(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _sync(self._folder.parent)
+        sync_directory(self._folder.parent)
         files = paths(self._folder)
         if files:
             whole = files[-1].read_bytes()
@@ -91,14 +93,6 @@ def _opened(path: Path) -> Iterator[int]:
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -12,8 +12,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from iot_mqtt.grid.commit_log import sync_directory
 from iot_mqtt.grid.faults import OpenFault
+from iot_mqtt.whole_files import sync_directory
 
 FILE: Final = "MIGRATED"
 

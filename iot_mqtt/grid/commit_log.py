@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 from iot_mqtt.grid.commit_record import Record, records
 from iot_mqtt.grid.faults import Damaged
 from iot_mqtt.native import write_at
+from iot_mqtt.whole_files import sync_directory
 
 log = logging.getLogger(__name__)
 
@@ -86,15 +87,6 @@ def _collect(found: list[Record], part: Segment, first: int) -> None:
         end = record.end
     if data.startswith(part.salt, end):
         log.warning("the grid's log ends in a torn batch that was never acknowledged; it is dropped")
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
-    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 class CommitLog:

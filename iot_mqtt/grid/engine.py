@@ -37,12 +37,13 @@ from rocksdict import (
 )
 
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.commit_log import CommitLog, pending, segments, sync_directory
+from iot_mqtt.grid.commit_log import CommitLog, pending, segments
 from iot_mqtt.grid.commit_record import decode, encode
 from iot_mqtt.grid.faults import Damaged, InUse, OpenFault, TooNew
 from iot_mqtt.grid.garbage import next_range, tables
 from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.ports.grid import CacheName, Pair
+from iot_mqtt.whole_files import sync_directory
 
 log = logging.getLogger(__name__)
 

@@ -26,6 +26,7 @@ from typing import BinaryIO, NamedTuple
 
 from iot_mqtt.ports.uplink import Place, Record
 from iot_mqtt.uplink.settings import FileSettings
+from iot_mqtt.whole_files import sync_directory
 
 #: Readers of Spark and its like pass over names that begin with a dot.
 HIDDEN = ".open"
@@ -98,7 +99,7 @@ class Rounds:
         hidden.mkdir(parents=True, exist_ok=True)
         # All that is finished here is as durable as the name of the directory. What it lies in may be closed to us.
         with suppress(PermissionError):
-            _sync(self._root.parent)
+            sync_directory(self._root.parent)
         self._take_lock()
         state = self._read_state()
         if state is not None:
@@ -235,7 +236,7 @@ class Rounds:
         # From here on these files are not ours to remove: if anything fails, the next ``open`` asks the state.
         self._segments, self.due_at = {}, None
         if names:
-            _sync(self._root / HIDDEN)
+            sync_directory(self._root / HIDDEN)
             self._write_state(_State(self._spool, self._end, names))
             self._rename(names)
         self._finished_bytes += self._bytes
@@ -248,7 +249,7 @@ class Rounds:
             file.flush()
             os.fsync(file.fileno())
         written.replace(self._root / STATE)
-        _sync(self._root)
+        sync_directory(self._root)
 
     def _rename(self, names: Sequence[tuple[str, str]]) -> None:
         """Give files their names; those that have them already are not there any more."""
@@ -263,7 +264,7 @@ class Rounds:
             source.replace(target)
             folders.add(target.parent)
         for folder in folders:
-            _sync(folder)
+            sync_directory(folder)
 
     def abandon(self) -> None:
         """Forget the round."""
@@ -280,11 +281,3 @@ class Rounds:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from iot_mqtt.thread_bridge import Cross, TurnBridge
+from iot_mqtt.whole_files import sync_directory
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class SpoolFile:
     def open(self) -> tuple[list[Entry], int]:
         """What waits, and how many lines were unreadable. The file then has nothing else."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _sync(self._path.parent.parent)
+        sync_directory(self._path.parent.parent)
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -82,7 +83,7 @@ class SpoolFile:
         try:
             self.append(b"".join(map(line, entries)), sync=True)
             fresh.replace(self._path)
-            _sync(self._path.parent)
+            sync_directory(self._path.parent)
         except OSError:
             self.close()
             raise
@@ -255,11 +256,3 @@ def read(data: bytes) -> tuple[list[Entry], int]:
         except (ValueError, RecursionError):
             unreadable += 1
     return [found[number] for number in sorted(found) if number > settled], unreadable
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -70,7 +70,7 @@ class RetainedVersions:
         return topic not in self._fresh
 
     def uncommitted(self) -> Collection[bytes]:
-        """Topics that this node has changed, and the store has not yet: nobody can read there what he has not heard."""
+        """Topics that this node writes, and the store has not yet: nobody can read there what he has not heard."""
         return list(self._fresh)
 
     def committed(self) -> Collection[bytes]:

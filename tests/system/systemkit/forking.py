@@ -124,10 +124,10 @@ def forker(program: str) -> Forker:
 def _serve(requests: socket.socket, program: str) -> None:
     """Until nobody can ask any more."""
     sys.argv = [program, "serve"]
-    from iot_mqtt.app import cli
     from iot_mqtt.app.lazy import importing
 
     with importing():
+        import iot_mqtt.app.cli
         import iot_mqtt.app.node.lives
         import iot_mqtt.app.node.service
         import iot_mqtt.app.serve
@@ -143,17 +143,17 @@ def _serve(requests: socket.socket, program: str) -> None:
         arguments, folder = json.loads(request)
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            _watch(files, [program, *arguments], folder, cli)
+            _watch(files, [program, *arguments], folder)
         for file in files:
             os.close(file)
 
 
-def _watch(files: Sequence[int], arguments: list[str], folder: str, cli: object) -> None:
+def _watch(files: Sequence[int], arguments: list[str], folder: str) -> None:
     """Fork the broker; tell its id, and how it ended. Never returns."""
     output, told = files
     pid = os.fork()
     if pid == 0:
-        _be(output, arguments, folder, cli)
+        _be(output, arguments, folder)
     os.close(output)
     os.write(told, _WORD.pack(pid))
     _, status = os.waitpid(pid, 0)
@@ -162,7 +162,7 @@ def _watch(files: Sequence[int], arguments: list[str], folder: str, cli: object)
     os._exit(0)
 
 
-def _be(output: int, arguments: list[str], folder: str, cli: object) -> None:
+def _be(output: int, arguments: list[str], folder: str) -> None:
     """What the command does. Never returns."""
     code = 1
     try:
@@ -171,7 +171,9 @@ def _be(output: int, arguments: list[str], folder: str, cli: object) -> None:
         os.closerange(3, max(map(int, os.listdir("/proc/self/fd"))) + 1)
         os.chdir(folder)
         sys.argv = arguments
-        cli.main()  # type: ignore[attr-defined]
+        from iot_mqtt.app.cli import main
+
+        main()
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1

@@ -14,11 +14,12 @@ import pytest
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid import commit_log
-from iot_mqtt.grid.commit_log import LARGE, STEP, CommitLog, pending, segments, sync_directory
+from iot_mqtt.grid.commit_log import LARGE, STEP, CommitLog, pending, segments
 from iot_mqtt.grid.commit_record import decode, encode, records
 from iot_mqtt.grid.engine import APPLIED, UNWRITTEN, Engine
 from iot_mqtt.grid.faults import Damaged, OpenFault
 from iot_mqtt.native import write_at
+from iot_mqtt.whole_files import sync_directory
 from tests.contract.logfile import logs, snapshot, used, written
 
 PAGE = 4096

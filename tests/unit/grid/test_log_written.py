@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
@@ -78,21 +79,29 @@ PROPERTIES = pytest.mark.parametrize(
 )
 
 
+def held_by(keeping: Callable[[int], None], count: int) -> int:
+    """Bytes that are left of keeping so many turns."""
+    gc.collect()
+    tracemalloc.start()
+    begin = tracemalloc.get_traced_memory()[0]
+    for turn in range(count):
+        keeping(turn)
+    held = tracemalloc.get_traced_memory()[0] - begin
+    tracemalloc.stop()
+    return held
+
+
 @PROPERTIES
 def test_turns_weigh_what_they_take(pairs: int, payload: int, count: int) -> None:
     """Within a factor of two, whatever the messages are: properties take most of it where there are many."""
     limit, cache, stream = 1 << 20, PageCache(1 << 20), stream_of(Generation(1, 0, "", 0.0, 0))
-    gc.collect()
-    tracemalloc.start()
-    begin = tracemalloc.get_traced_memory()[0]
-    turn = 0
-    while turn < count:
+
+    def keeping(turn: int) -> None:
         run = run_with(turn, pairs, payload)
         cache.keep_turn(turn, {stream: [logged(run, turn)]}, len(run.wire) + 50)
         cache.fit()
-        turn += 1
-    held = tracemalloc.get_traced_memory()[0] - begin
-    tracemalloc.stop()
+
+    held = held_by(keeping, count)
     assert limit / 2 < held < limit * 2
 
 
@@ -100,16 +109,12 @@ def test_turns_weigh_what_they_take(pairs: int, payload: int, count: int) -> Non
 def test_decoded_pages_weigh_what_they_take(pairs: int, payload: int, count: int) -> None:
     """As turns do: the readers of what is older have properties, too."""
     limit, cache, stream = 1 << 20, PageCache(1 << 20), stream_of(Generation(1, 0, "", 0.0, 0))
-    gc.collect()
-    tracemalloc.start()
-    begin = tracemalloc.get_traced_memory()[0]
-    turn = 0
-    while turn < count:
+
+    def keeping(turn: int) -> None:
         run = run_with(turn, pairs, payload)
         cache.keep((stream, turn), [logged(run, turn)], len(run.wire) + 50)
-        turn += 1
-    held = tracemalloc.get_traced_memory()[0] - begin
-    tracemalloc.stop()
+
+    held = held_by(keeping, count)
     assert limit / 2 < held < limit * 2
 
 
