@@ -110,6 +110,13 @@ PARTS: Final = (
         sizes=(("CLUSTER_ROUNDS", 60),),
         always=(*MEANT_FOR, ("CLUSTER_IGNITES", "3")),
     ),
+    Part(
+        "drivers",
+        "pytest",
+        ("-q", "tests/spark", "tests/system/test_whole_way.py", "-k", "killed or ledger", "--timeout=7200"),
+        sizes=(("SPARK_KILLS", 20), ("WAY_DRIVER_KILLS", 10)),
+        always=(("WAY_READINGS", "200000"), ("WAY_RATE", "2000")),
+    ),
     Part("system", "pytest", ("-q", "tests/system")),
     Part("cluster", "pytest", ("-q", "tests/cluster")),
 )

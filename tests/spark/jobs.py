@@ -15,6 +15,8 @@ from typing import Any
 from tests.enginekit.jvm import QUICK
 
 SPARK = Path(__file__).parents[2] / "spark"
+#: How often a driver is killed; the campaign does so more often.
+KILLS = int(os.environ.get("SPARK_KILLS", "1"))
 
 
 @contextmanager

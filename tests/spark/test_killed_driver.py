@@ -1,7 +1,4 @@
-"""The job as a program of its own: killed again and again, the table holds each good message once.
-
-``SPARK_KILLS`` makes it longer.
-"""
+"""The job as a program: however often it is killed (``SPARK_KILLS``), the table holds each good message once."""
 
 from __future__ import annotations
 
@@ -22,10 +19,9 @@ from iot_spark.schema import INVALID
 from iot_spark.sources import read_table
 from pyspark.sql import SparkSession
 
-from tests.spark.jobs import SPARK, running
+from tests.spark.jobs import KILLS, SPARK, running
 from tests.spark.records import NOON, put, reading, written
 
-KILLS = int(os.environ.get("SPARK_KILLS", "2"))
 #: A batch for each kill, one behind each, and the last.
 FILES, EACH = 2 * KILLS + 1, 400
 

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from tests.enginekit.kafka import KafkaServer
 from tests.spark.alarm_reference import Reading, changes
-from tests.spark.jobs import running
+from tests.spark.jobs import KILLS, running
 from tests.spark.records import written
 from tests.spark.test_aggregate import begun, planned
 from tests.spark.test_alarm import START, at, frame, milliseconds
@@ -65,7 +65,7 @@ def until_batch(job: str, root: Path, more: int, seconds: float = 200) -> None:
 
 
 def _walks() -> list[list[Reading]]:
-    """Twelve batches of three devices, in order."""
+    """Batches of three devices, in order: four for each driver."""
     chance = random.Random(11)
     return [
         [
@@ -74,14 +74,14 @@ def _walks() -> list[list[Reading]]:
             for index in range(3)
             if chance.random() > 0.3 or second == 0
         ]
-        for batch in range(12)
+        for batch in range(4 * KILLS + 4)
     ]
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("job", ["alarm", "aggregate"])
 def test_nothing_is_lost_or_there_twice_if_the_driver_is_killed(spark: SparkSession, tmp_path: Path, job: str) -> None:
-    """Killed while it works on the first batches, then while it works on others; at the end all is told once."""
+    """Killed while it works on the first batches, and on others (``SPARK_KILLS``); at the end all is told once."""
     told = written(
         tmp_path,
         trigger_seconds=0.2,
@@ -89,13 +89,13 @@ def test_nothing_is_lost_or_there_twice_if_the_driver_is_killed(spark: SparkSess
         aggregate={"window_seconds": 20, "lateness_seconds": 5},
     )
     batches, chance = _walks(), random.Random(3)
-    for turn in range(2):
+    for turn in range(KILLS):
         for number in range(4 * turn, 4 * turn + 4):
             cleaned(spark, tmp_path, number, batches[number])
         with running(job, tmp_path, told):
             until_batch(job, tmp_path, turn + 1)
             time.sleep(chance.uniform(0, 1.5))
-    for number in range(8, 12):
+    for number in range(4 * KILLS, 4 * KILLS + 4):
         cleaned(spark, tmp_path, number, batches[number])
     once(job, tmp_path, told)
     readings = [one for batch in batches for one in batch]
