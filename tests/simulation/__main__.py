@@ -42,15 +42,16 @@ class Chosen(NamedTuple):
     steps: int
     served: bool
     platform: bool | None
+    disks: bool | None
 
     @classmethod
     def by(cls, seed: int, options: argparse.Namespace) -> Chosen:
         """As the options of the command line, or of a line of the corpus, say."""
-        return cls(seed, options.steps, options.served, options.platform)
+        return cls(seed, options.steps, options.served, options.platform, options.disks)
 
     @property
     def shape(self) -> Shape:
-        return shape_of(self.seed, served=self.served, platform=self.platform)
+        return shape_of(self.seed, served=self.served, platform=self.platform, disks=self.disks)
 
     @property
     def words(self) -> list[str]:
@@ -62,6 +63,8 @@ class Chosen(NamedTuple):
             words.append("--served")
         if self.platform is not None:
             words.append("--platform" if self.platform else "--no-platform")
+        if self.disks is not None:
+            words.append("--disks" if self.disks else "--no-disks")
         return words
 
 
@@ -73,6 +76,7 @@ def shaping() -> argparse.ArgumentParser:
     parser.add_argument(
         "--platform", action=argparse.BooleanOptionalAction, help="with an uplink in all worlds, or none"
     )
+    parser.add_argument("--disks", action=argparse.BooleanOptionalAction, help="servers keep what they have, or not")
     return parser
 
 
@@ -98,7 +102,7 @@ class Run:
         if options.seed is not None:
             return [Chosen.by(options.seed, options)]
         first = random.SystemRandom().randrange(END) if options.first is None else options.first
-        known = [] if options.plant else corpus()
+        known = corpus() if options.corpus and not options.plant else []
         print(f"{len(known)} seeds of the corpus, then {options.seeds} from {first} on")
         return [*known, *(Chosen.by(seed, options) for seed in range(first, first + options.seeds))]
 
@@ -166,6 +170,7 @@ def main() -> int:
     """Run seeds until one fails; says how to see it again."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__, parents=[shaping()])
     parser.add_argument("--seeds", type=int, default=200, help="how many, besides those of the corpus")
+    parser.add_argument("--no-corpus", dest="corpus", action="store_false", help="only those")
     parser.add_argument("--first", type=int, help="the first of them; without it, any")
     parser.add_argument("--seed", type=int, help="only this one")
     parser.add_argument("--only", help="only the acts at these places, as a failure has printed them")

@@ -36,8 +36,11 @@ SERVER_TROUBLES: Final = {
     "server_lag": 4,
     "servers_full": 2,
 }
+#: Of servers with disks.
+DISK_TROUBLES: Final = {"servers_off": 2, "site_off": 2}
 #: Of the platform.
 PLATFORM_TROUBLES: Final = {"platform_away": 4, "platform_slow": 3}
+ALL_TROUBLES: Final = frozenset((*TROUBLES, *SERVER_TROUBLES, *DISK_TROUBLES, *PLATFORM_TROUBLES))
 #: Troubles that take two nodes.
 OF_TWO: Final = frozenset(("part", "cut", "weather"))
 
@@ -61,6 +64,8 @@ class Shape(NamedTuple):
     nodes: int
     #: There are Ignite servers under it.
     served: bool
+    #: They keep what they have on disk.
+    disks: bool
     #: Members come and go.
     changing: bool
     #: Gateways tell whose connections begin and end.
@@ -74,6 +79,8 @@ class Shape(NamedTuple):
 
 #: How many worlds have servers: they find more, and take longer.
 SERVED: Final = 0.25
+#: How many of these have disks.
+DISKS: Final = 0.5
 #: How many have busy nodes.
 BUSY: Final = 0.15
 #: How many have a platform, and in how many of these it is waited for.
@@ -81,15 +88,20 @@ PLATFORM: Final = 0.25
 WAITS: Final = 0.4
 
 
-def shape_of(seed: int, *, served: bool = False, platform: bool | None = None) -> Shape:
-    """``served``: there are servers, whatever the dice say; ``platform``: the same, and False: there is none."""
+def shape_of(seed: int, *, served: bool = False, platform: bool | None = None, disks: bool | None = None) -> Shape:
+    """``served``: there are servers, whatever the dice say; ``platform``: the same, and False: there is none.
+
+    ``disks``: what servers have is on disk, if there are servers, or in memory.
+    """
     rng = random.Random(f"{seed}/shape")
     nodes, chance = rng.choice((2, 2, 3, 3, 3, 4)), rng.random()
     changing, busy = rng.random() < 0.4, rng.random() < BUSY
     upward = random.Random(f"{seed}/platform")
     drawn, waits = upward.random() < PLATFORM, upward.random() < WAITS
     there = drawn if platform is None else platform
-    return Shape(nodes, served or chance < SERVED, changing, seed % 5 in (2, 3), busy, there, there and waits)
+    kept = random.Random(f"{seed}/disks").random() < DISKS if disks is None else disks
+    servers = served or chance < SERVED
+    return Shape(nodes, servers, servers and kept, changing, seed % 5 in (2, 3), busy, there, there and waits)
 
 
 def plan_of(seed: int, shape: Shape, steps: int = STEPS) -> list[Act]:
@@ -101,6 +113,7 @@ def plan_of(seed: int, shape: Shape, steps: int = STEPS) -> list[Act]:
         troubles = {
             **TROUBLES,
             **(SERVER_TROUBLES if shape.served else {}),
+            **(DISK_TROUBLES if shape.disks else {}),
             **(PLATFORM_TROUBLES if shape.platform else {}),
         }
         for _ in range(count):

@@ -15,7 +15,7 @@ from iot_mqtt.values import ProtocolVersion
 from tests.simulation.clients import Keeper, Mortal, Persistent, Publisher, Reader, Subscriber
 from tests.simulation.fleeting import GONE, Fleeting
 from tests.simulation.ledger import Broken
-from tests.simulation.plan import OF_TWO, PLATFORM_TROUBLES, SERVER_TROUBLES, TROUBLES, Act, Shape
+from tests.simulation.plan import ALL_TROUBLES, OF_TWO, Act, Shape
 from tests.simulation.platform import ONLY
 from tests.simulation.troubles import Troubles
 from tests.simulation.world import World
@@ -62,6 +62,7 @@ class Story:
             names,
             tell,
             served=shape.served,
+            disks=shape.disks,
             lie=lie,
             told=shape.told,
             busy=shape.busy,
@@ -103,7 +104,7 @@ class Story:
         if self._only is not None:
             self._only.seed(f"{self.seed}/{act.place}/only")
         world.tell_act(act)
-        if name in TROUBLES or name in SERVER_TROUBLES or name in PLATFORM_TROUBLES:
+        if name in ALL_TROUBLES:
             if len(world.names) > 1 or name not in OF_TWO:
                 self.troubles.make(name, rng)
         elif name == "recover":

@@ -184,7 +184,8 @@ class Troubles:
             self._world.trace(f"messages of {life.name} do not flow")
             self._world.break_flow(life)
 
-    # Of servers. A second one is lost only when every partition has its copies again: else data is, as is promised.
+    # Of servers. In memory a second one is lost only when every partition has its copies again: else data is, as is
+    # promised.
 
     def _server_crash(self, rng: random.Random) -> None:
         self._fell(rng, "crashes", lambda servers, server: servers.crash(server))
@@ -202,6 +203,24 @@ class Troubles:
             server = rng.choice(servers.servers)
             self._world.trace(f"server {server.name} {what}")
             fell(servers, server)
+
+    def _servers_off(self, rng: random.Random) -> None:
+        """They have no power; nodes do."""
+        del rng
+        servers = self._world.servers
+        if servers is not None and servers.disks:
+            self._world.trace("the servers have no power")
+            servers.lose_power()
+
+    def _site_off(self, rng: random.Random) -> None:
+        """Nothing has power. Nodes are killed before servers, or behind them."""
+        nodes_first = rng.random() < 0.5
+        if not nodes_first:
+            self._servers_off(rng)
+        for name in self._world.names:
+            self._world.kill(name)
+        if nodes_first:
+            self._servers_off(rng)
 
     def _server_lag(self, rng: random.Random) -> None:
         servers = self._world.servers

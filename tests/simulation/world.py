@@ -56,6 +56,7 @@ class World:
         tell: Callable[[str], None] | None = None,
         *,
         served: bool = False,
+        disks: bool = False,
         lie: bool = False,
         told: bool = False,
         busy: bool = False,
@@ -71,7 +72,7 @@ class World:
         self.network.busy = busy
         self.ensemble = MemoryEnsemble(self.clock, session_timeout=5.0, latency=0.01)
         #: What the nodes share is at servers, or it is one map: that is faster, and never wrong.
-        self.servers = Servers(self.clock, self.rng, lie=lie) if served else None
+        self.servers = Servers(self.clock, self.rng, lie=lie, disks=disks) if served else None
         self._map = SharedGrid(self.clock, self.rng, random.Random(seed) if seed % 2 else None)
         self.settings = SETTINGS
         #: Where what the rules of the uplink match goes; None: nothing does.

@@ -1,7 +1,8 @@
 """What one simulated server has of the caches, and which server has which partition.
 
 A partition has a primary and backups, by rendezvous as at Ignite. A server that is given a partition copies it first;
-until that is done the ones that had it go on to answer for it.
+until that is done the ones that had it go on to answer for it. In memory, what a server had that has gone is given to
+others. On disk it stays this server's, and what nobody has any more is found again when all holders are back.
 """
 
 from __future__ import annotations
@@ -86,19 +87,32 @@ class Keeper(Protocol):
 class Placement:
     """Which server has which partition, as the servers that are together see it."""
 
-    def __init__(self) -> None:
+    def __init__(self, holders: Sequence[Keeper] = ()) -> None:
+        """``holders``: those that keep what they have on disk; none: what they have is in memory."""
+        self.holders = holders
+        #: Who had a partition last that nobody has now.
+        self._last: dict[int, Keeper] = {}
         #: Those with a whole copy, the primary first.
         self.owners: list[list[Keeper]] = [[] for _ in range(PARTITIONS)]
 
     def ideal(self, partition: int, members: Sequence[Keeper]) -> list[Keeper]:
         """Who is to have it."""
-        ranked = sorted(members, key=lambda one: crc32(b"%d/%s" % (partition, one.name.encode())))
+        ranked = sorted(self.holders or members, key=lambda one: crc32(b"%d/%s" % (partition, one.name.encode())))
         return ranked[: BACKUPS + 1]
 
     def without(self, gone: Keeper) -> None:
-        for owners in self.owners:
+        for partition, owners in enumerate(self.owners):
             if gone in owners:
                 owners.remove(gone)
+                if not owners:
+                    self._last[partition] = gone
+
+    def find(self, members: Sequence[Keeper]) -> None:
+        """If all holders are back, those that had a partition last have it."""
+        if self.holders and all(one in members for one in self.holders):
+            for partition, last in self._last.items():
+                self.owners[partition].append(last)
+            self._last.clear()
 
     def wanted(self, members: Sequence[Keeper]) -> list[tuple[int, Keeper]]:
         """Partitions that servers are still to get."""
@@ -106,7 +120,7 @@ class Placement:
             (partition, one)
             for partition in range(PARTITIONS)
             for one in self.ideal(partition, members)
-            if one not in self.owners[partition]
+            if one in members and one not in self.owners[partition]
         ]
 
     def has(self, partition: int, one: Keeper, members: Sequence[Keeper]) -> None:

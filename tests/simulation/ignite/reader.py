@@ -122,9 +122,9 @@ class SimulatedReader:
 
     def _values(self, server: Server, question: Question) -> Values | None:
         """None: it does not answer."""
-        if self._way.shut or not server.thin_open:
-            return None
         cluster = server.cluster
+        if self._way.shut or not server.thin_open or not cluster.active:
+            return None
         found: Values = []
         for key in question.keys:
             partition = partition_of(key)

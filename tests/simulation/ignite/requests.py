@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 #: An answer is full at so many entries. Few, so that pages are asked for again.
 ANSWER = 200
 TOKEN = "secret"
+LOST = "partitions are lost with the servers that had them"
 
 
 class Refused(Exception):
@@ -209,13 +210,23 @@ class Requests:
             self._servers.unfinished.discard(self._life)
             self._wrote(id)
         else:
-            self._servers.write(self._server, entries, lambda: self._stretch(id, following))
+
+            def wrote(kept: bool) -> None:
+                if kept:
+                    self._stretch(id, following)
+                else:
+                    self._done(id, Status.NOT_READY, LOST)
+
+            self._servers.write(self._server, entries, wrote)
 
     def _swap(self, id: int, body: Body) -> None:
         count = body.number(2)
         swaps = [(body.text(), body.key(), body.value(), body.value()) for _ in range(count)]
 
         def swap() -> None:
+            if self._servers.placement.lost:
+                self._done(id, Status.NOT_READY, LOST)
+                return
             results = bytearray()
             wanted: list[Entry] = []
             for cache, key, expected, value in swaps:
@@ -236,8 +247,11 @@ class Requests:
         cache, prefix = body.text(), body.key()
 
         def remove() -> None:
+            if self._servers.placement.lost:
+                self._done(id, Status.NOT_READY, LOST)
+                return
             found = self._servers.entries(cache, prefix, None, 1 << 30)
-            self._servers.write(self._server, [(cache, key, None) for key, _ in found], lambda: self._wrote(id))
+            self._servers.write(self._server, [(cache, key, None) for key, _ in found], lambda _: self._wrote(id))
 
         self._servers.when_all_answer(self._server, remove)
 

@@ -5,7 +5,9 @@
     member ─▶ paused or cut off ─▶ for longer than DETECT: dropped by the others ─▶ goes on, and does not know yet
       ▲  ▲            │                                                              │ NOTICE
       │  └── goes on ─┘                              crashed ──▶ away ◀── stops ─────┘
-      └──────────────── joins with nothing, copies its partitions ◀──┘ RESTART
+      └─── joins with nothing, or what is on its disk, copies its partitions ◀──┘ RESTART
+
+With disks any of them may be lost at any time, and all of them at once: then they are active again when all are back.
 
 Times are shorter than the real ones, in their proportion, so that a story of some seconds has all of it. What the real
 gateway does at each of these points: ``cluster/gateway`` (``Pulse``, ``Quorum``, ``Fences``, ``Pages``).
@@ -44,11 +46,11 @@ Entry = tuple[str, bytes, "bytes | None"]
 
 
 class Write:
-    """Entries on their way to all their copies."""
+    """Entries on their way to all their copies. ``done`` is told whether they are all there: some are lost to all."""
 
     __slots__ = ("server", "entries", "done")
 
-    def __init__(self, server: Server, entries: list[Entry], done: Callable[[], None]) -> None:
+    def __init__(self, server: Server, entries: list[Entry], done: Callable[[bool], None]) -> None:
         self.server = server
         self.entries = entries
         self.done = done
@@ -91,7 +93,8 @@ class Server:
     @property
     def ready(self) -> bool:
         """Whether it may answer anything."""
-        return self.member and not self.cut_off and len(self.cluster.members) >= self.cluster.quorum
+        cluster = self.cluster
+        return cluster.active and self.member and not self.cut_off and len(cluster.members) >= cluster.quorum
 
     @property
     def in_doubt(self) -> bool:
@@ -108,14 +111,19 @@ class Server:
 class Servers:
     """All of them. ``lie``: planted; one that comes back says that it has what it missed while it was away."""
 
-    def __init__(self, clock: ManualClock, rng: random.Random, count: int = 3, *, lie: bool = False) -> None:
+    def __init__(
+        self, clock: ManualClock, rng: random.Random, count: int = 3, *, lie: bool = False, disks: bool = False
+    ) -> None:
         self.clock = clock
         self.rng = rng
         self.lie = lie
         self.quorum = count // 2 + 1
         self.servers = [Server(self, f"i{number}", Address("server", number)) for number in range(count)]
         self.members: list[Server] = list(self.servers)
-        self.placement = Placement()
+        self.disks = disks
+        #: After all were gone: that all are back.
+        self.active = True
+        self.placement = Placement(self.servers if disks else ())
         #: Number of a node → the greatest boot of which no HELLO is welcomed; the same of what was closed everywhere.
         self.fences: dict[int, int] = {}
         self.fenced: dict[int, int] = {}
@@ -145,17 +153,24 @@ class Servers:
     @property
     def robust(self) -> bool:
         """Whether one of them may be lost now."""
-        return (
+        return self.disks or (
             len(self.members) == len(self.servers)
             and not self.placement.missing
             and not any(one.silent for one in self.members)
         )
 
     def crash(self, server: Server) -> None:
-        """Its process is gone, with all that it had."""
-        self.happened["servers crashed"] += 1
-        self._ends(server)
-        self._restart(server)
+        """Its process is gone, with all that it had in memory."""
+        if server.running:
+            self.happened["servers crashed"] += 1
+            self._ends(server)
+            self._restart(server)
+
+    def lose_power(self) -> None:
+        """All of them; they have disks."""
+        self.happened["servers all without power"] += 1
+        for server in self.servers:
+            self.crash(server)
 
     def pause(self, server: Server) -> None:
         if server.running and not server.paused:
@@ -183,7 +198,7 @@ class Servers:
             server.close_links()
         if was_paused:
             server.clock.resume()
-        if server.stale is not None and not server.cut_off:
+        if server.stale is not None and (was_paused or not server.cut_off):
             self.clock.call_later(self.rng.uniform(*NOTICE), lambda: self._noticed(server, server.clock))
         self.changed()
 
@@ -241,6 +256,7 @@ class Servers:
 
     def _leaves(self, server: Server) -> None:
         self.members.remove(server)
+        self.active = self.active and bool(self.members)
         self.version += 1
         server.remembers = {number for number, owners in enumerate(self.placement.owners) if server in owners}
         self.placement.without(server)
@@ -266,10 +282,12 @@ class Servers:
         server.clock = NodeClock(self.clock)
         server.doubt_until = 0.0
         server.speed = Speed(0.0002, 0.001)
-        if not self.lie:
+        if not (self.lie or self.disks):
             server.copy = Copy()
         self.members.append(server)
         self.members.sort(key=lambda one: one.name)
+        self.active = self.active or len(self.members) == len(self.servers)
+        self.placement.find(self.members)
         self.version += 1
         self._rebalance()
         self.changed()
@@ -312,7 +330,7 @@ class Servers:
         while self._waiting and not any(one.silent for one in self.members):
             self._waiting.popleft()[1]()
 
-    def write(self, server: Server, entries: list[Entry], done: Callable[[], None]) -> None:
+    def write(self, server: Server, entries: list[Entry], done: Callable[[bool], None]) -> None:
         """Each entry to every copy of its partition; ``done`` when all have it. In parts, if ``server`` goes first."""
         write = Write(server, entries, done)
         self._under_way.append(write)
@@ -320,6 +338,7 @@ class Servers:
         server.clock.call_later(delay, lambda: self._arrive(write) if write in self._under_way else None)
 
     def _arrive(self, write: Write) -> None:
+        lost = self.disks and any(not self.placement.owners[partition_of(key)] for _, key, _ in write.entries)
         if write.server.cut_off or any(one.silent for one in self.members):
             here: list[Entry] = []
             there: list[Entry] = []
@@ -336,7 +355,7 @@ class Servers:
         else:
             self.put(write.entries)
         self._forget(write)
-        write.done()
+        write.done(not lost)
 
     def _forget(self, write: Write) -> None:
         for several in (self._under_way, self._stuck):

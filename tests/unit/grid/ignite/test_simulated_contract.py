@@ -21,10 +21,10 @@ from tests.simulation.messaging import NodeClock
 class SimulatedPump(Pump):
     """Lets simulated time pass."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, disks: bool = False) -> None:
         super().__init__()
         self.clock = ManualClock()
-        self.servers = Servers(self.clock, random.Random(1))
+        self.servers = Servers(self.clock, random.Random(1), disks=disks)
 
     def until(self, condition: Callable[[], bool]) -> None:
         end = self.clock.monotonic() + 600
