@@ -7,6 +7,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, DistributionFinder
 from pathlib import Path
@@ -73,13 +74,13 @@ def of_distribution(distribution: Distribution, folder: Path | None = None) -> I
         return
     metadata = distribution.metadata
     name, version = metadata["Name"] or "?", metadata["Version"]
-    ours = name.lower().replace("_", "-") == OURS
     tops = tuple(_tops(distribution))
     where, label = (None, version) if folder is None else (str(folder), folder.name)
     for point in distribution.entry_points:
         if point.group == GROUP:
             top = point.value.partition(":")[0].strip().partition(".")[0]
-            yield Place(point.name, point.value, name, version, tuple(sorted({top, *tops})), where, label, bundled=ours)
+            place = Place(point.name, point.value, name, version, tuple(sorted({top, *tops})), where, label)
+            yield replace(place, bundled=place.is_of(OURS))
 
 
 def is_editable(distribution: Distribution) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
-from iot_mqtt.plugins.finding import OURS, distributions, in_folder, of_distribution, wrong_name
+from iot_mqtt.plugins.finding import distributions, in_folder, of_distribution, wrong_name
 from iot_mqtt.plugins.info import PluginError
 from iot_mqtt.plugins.process.bridge import CommandFailed, Reactor, run_command
 from iot_mqtt.plugins.shelf import Shelf
@@ -61,7 +61,7 @@ async def install(
         copy = await stock.aside(partial(_copied, source, copies, expected), lambda found: found)
         arguments = [sys.executable, "-I", "-m", "pip", "install", "--target", str(workplace), *_FLAGS, str(copy)]
         await run_command(reactor, arguments, shelf.folder, _WITHIN)
-        return await stock.aside(partial(_take_in, shelf, workplace, source), partial(_arrived, shelf))
+        return await stock.aside(partial(_take_in, shelf, stock, workplace, source), partial(_arrived, shelf))
     except CommandFailed as error:
         raise PluginError("refused", f"pip could not install {source}: {str(error)[-_TAIL:]}") from error
     except OSError as error:
@@ -109,7 +109,7 @@ def _copied(source: Path, folder: Path, expected: str) -> Path:
     return copy
 
 
-def _take_in(shelf: Shelf, workplace: Path, source: Path) -> tuple[list[str], str]:
+def _take_in(shelf: Shelf, stock: Stock, workplace: Path, source: Path) -> tuple[list[str], str]:
     """Names and label. On a thread."""
     places = in_folder(workplace)
     found = list(distributions([str(workplace)]))
@@ -118,8 +118,14 @@ def _take_in(shelf: Shelf, workplace: Path, source: Path) -> tuple[list[str], st
             raise PluginError("refused", f"{source.name}: {wrong}")
     if len(found) != 1 or not places:
         raise PluginError("refused", f"{source} has no entry point in the group iot_mqtt.codecs")
-    if any("iot_mqtt" in place.tops or place.distribution == OURS for place in places):
+    if any("iot_mqtt" in place.tops or place.bundled for place in places):
         raise PluginError("refused", f"{source} brings modules of iot_mqtt's own name")
+    known = stock.look().places
+    for place in places:
+        for other in known.get(place.name, {}).values():
+            if not other.is_of(place.distribution):
+                theirs = f"has a codec {place.name}, which is {other.distribution}'s"
+                raise PluginError("refused", f"{source.name} is {place.distribution} and {theirs}")
     label = shelf.take_in(workplace, found[0])
     importlib.invalidate_caches()
     return sorted(place.name for place in places), label

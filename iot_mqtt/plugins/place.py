@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,5 +24,13 @@ class Place:
     label: str = ""
     bundled: bool = False
 
+    def is_of(self, distribution: str) -> bool:
+        """Whether it is one of this distribution's, as pip compares names."""
+        return _plain(self.distribution) == _plain(distribution)
+
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

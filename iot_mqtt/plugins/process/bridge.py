@@ -10,7 +10,6 @@ Nothing here waits: a process that starts is a process whose answer has not come
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import signal
 import socket
@@ -69,12 +68,11 @@ class WorkerProcess:
             ours, theirs = map(passed.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM))
             null = os.open(os.devnull, os.O_RDWR)
             passed.callback(os.close, null)
-            mark = make_mark()
-            passed.callback(os.close, mark)
-            #: Has a descriptor of its own. Closed as soon as ``ended`` will not be called any more: nobody asks then.
-            self._mark = mmap.mmap(mark, wire.MARK.size)
+            #: Read, never mapped: whoever has memory mapped that its other owner cuts is killed by looking at it.
+            #: Closed as soon as ``ended`` will not be called any more: nobody asks then.
+            self._mark: int | None = make_mark()
             try:
-                self._start(ours, limits, {0: null, 1: "r", 2: "r", _SOCKET: theirs.fileno(), _MARK: mark})
+                self._start(ours, limits, {0: null, 1: "r", 2: "r", _SOCKET: theirs.fileno(), _MARK: self._mark})
             except OSError:
                 self.kill()
                 raise
@@ -97,7 +95,8 @@ class WorkerProcess:
         """The connection that it is dealing with, or that it dealt with last, and whether it is. Not to be asked after
         ``finish`` or ``kill``.
         """
-        connection, busy = wire.MARK.unpack(self._mark[: wire.MARK.size])
+        assert self._mark is not None
+        connection, busy = wire.MARK.unpack(os.pread(self._mark, wire.MARK.size, 0).ljust(wire.MARK.size, b"\0"))
         return connection, bool(busy)
 
     def write(self, data: bytes) -> None:
@@ -122,7 +121,9 @@ class WorkerProcess:
 
     def _leave(self) -> None:
         self._told = None
-        self._mark.close()
+        mark, self._mark = self._mark, None
+        if mark is not None:
+            os.close(mark)
 
     # Called by the two protocols.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import mmap
 import os
@@ -41,13 +42,15 @@ def confined(limits: Limits) -> dict[str, int | float]:
 
 
 def make_mark() -> int:
-    """A descriptor of memory for ``wire.MARK``."""
-    if sys.platform == "linux":
-        descriptor = os.memfd_create("iot-mqtt-worker")
-    else:
+    """A descriptor of memory for ``wire.MARK``. Whoever has it can write to it; where it can be had, not resize it."""
+    if sys.platform != "linux":
         descriptor, name = tempfile.mkstemp()
         Path(name).unlink()
+        os.ftruncate(descriptor, mmap.PAGESIZE)
+        return descriptor
+    descriptor = os.memfd_create("iot-mqtt-worker", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(descriptor, mmap.PAGESIZE)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
     return descriptor
 
 

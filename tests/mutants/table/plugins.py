@@ -12,10 +12,26 @@ PLUGINS: Final = (
     Mutation(
         "plugins.mark-of-an-ended-worker",
         _BRIDGE,
-        "        self._mark.close()\n",
-        "",
+        "            os.close(mark)\n",
+        "            pass\n",
         ("tests/unit/plugins/test_bridge.py",),
         "each worker that ends leaves a descriptor, until the node can open no file",
+    ),
+    Mutation(
+        "plugins.mark-of-any-size",
+        "iot_mqtt/plugins/process/launch.py",
+        "fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL",
+        "fcntl.F_SEAL_SEAL",
+        ("tests/unit/plugins/test_bridge.py",),
+        "a codec takes what memory it likes, in none of its limits",
+    ),
+    Mutation(
+        "plugins.name-of-another",
+        "iot_mqtt/plugins/installing.py",
+        "if not other.is_of(place.distribution):",
+        "if other.bundled and not other.is_of(place.distribution):",
+        ("tests/unit/plugins/test_installing.py",),
+        "the next reload of a vendor's plugin loads what another one has brought",
     ),
     Mutation(
         "plugins.half-started-worker",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
+import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -13,7 +15,9 @@ from twisted.internet.error import ProcessDone, ProcessExitedAlready
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
+from iot_mqtt.plugins.process import bridge
 from iot_mqtt.plugins.process.bridge import WorkerProcess
+from iot_mqtt.plugins.process.launch import make_mark
 
 
 class _FakeTransport:
@@ -52,10 +56,13 @@ class _FakeReactor(Clock):
     def __init__(self, without: str = "") -> None:
         super().__init__()
         self.processes: list[_FakeProcess] = []
+        #: What a worker does first, with what it was given.
+        self.act: Callable[[Mapping[int, Any]], None] = lambda _: None
         self._without = without
 
-    def spawnProcess(self, protocol: Any, *_: object, **__: object) -> _FakeProcess:
+    def spawnProcess(self, protocol: Any, *_: object, childFDs: Mapping[int, Any], **__: object) -> _FakeProcess:
         self._try("spawnProcess")
+        self.act(childFDs)
         self.processes.append(_FakeProcess(protocol))
         return self.processes[-1]
 
@@ -146,6 +153,34 @@ def test_who_hears_of_the_end_can_still_ask_what_the_worker_dealt_with() -> None
     process, user = _started(reactor)
     _exit(process, reactor)
     assert user.ends == [("exit code 0", (0, False))]
+
+
+def test_a_worker_that_cuts_what_it_shares_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has memory mapped that another one cuts is killed when he reads it."""
+
+    def unsealed() -> int:
+        with tempfile.TemporaryFile() as file:
+            file.write(bytes(100))
+            file.flush()
+            return os.dup(file.fileno())
+
+    monkeypatch.setattr(bridge, "make_mark", unsealed)
+    reactor = _FakeReactor()
+    reactor.act = lambda given: os.ftruncate(given[4], 0)
+    process, user = _started(reactor)
+    assert process.busy_with() == (0, False)
+    _exit(process, reactor)
+    assert user.ends == [("exit code 0", (0, False))]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can seal memory")
+@pytest.mark.parametrize("size", [0, 1 << 30])
+def test_what_is_shared_stays_as_large_as_it_is(size: int) -> None:
+    """Memory that a worker takes there is in none of its limits."""
+    mark = make_mark()
+    with pytest.raises(PermissionError):
+        os.ftruncate(mark, size)
+    os.close(mark)
 
 
 @pytest.mark.parametrize("call", ["spawnProcess", "adoptStreamConnection"])

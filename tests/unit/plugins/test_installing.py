@@ -123,6 +123,20 @@ def test_a_codec_whose_name_is_none_is_refused(here: House, tmp_path: Path, name
     assert [one.name for one in plugins.info()] == [one.name for one in here.start().info()]
 
 
+@pytest.mark.parametrize(("name", "owner"), [("gateway", "iot-mqtt"), ("vendor", "vendor-codec")])
+def test_a_name_that_is_another_ones_is_refused(here: House, tmp_path: Path, name: str, owner: str) -> None:
+    """Else it would be the next version of that, and the next `reload` would switch to it."""
+    plugins = here.start()
+    run(plugins.install(*wheel(project(tmp_path / "one", "1.0"), tmp_path / "w1")))
+    other = project(tmp_path / "other", "9.0")
+    settings = other / "pyproject.toml"
+    text = settings.read_text().replace("vendor-codec", "other.codec").replace("vendor = ", f"{name} = ")
+    settings.write_text(text)
+    with pytest.raises(PluginError, match=f"other.codec and has a codec {name}, which is {owner}'s"):
+        run(plugins.install(*wheel(other, tmp_path / "w2")))
+    assert name == "gateway" or [one.version for one in info_of(plugins, name).versions] == ["1.0"]
+
+
 def test_an_installed_codec_whose_name_is_none_is_left_out(
     here: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -59,6 +59,16 @@ def clone_bomb():
     while True:
         call({clone}, ctypes.c_ulong(signal.SIGCHLD), None, None, None, None)
 
+def resize(size):
+    # The memory that the broker reads.
+    for descriptor in range(3, 64):
+        try:
+            shared = os.fstat(descriptor).st_nlink == 0
+        except OSError:
+            continue
+        if shared:
+            os.ftruncate(descriptor, size)
+
 ATTEMPTS = {{
     "token": lambda told: Path(told["token"]).read_text(),
     "list": lambda told: os.listdir(Path(told["token"]).parent),
@@ -89,6 +99,10 @@ ATTEMPTS = {{
     "processors": lambda told: os.sched_setaffinity(0, range(os.cpu_count())),
     "ring": lambda told: call(425, ctypes.c_uint(8), ctypes.create_string_buffer(120)),
     "root": lambda told: os.setuid(0),
+    "cut what is shared": lambda told: resize(0),
+    "swell what is shared": lambda told: resize(8192),
+    "memory of its own": lambda told: os.memfd_create("more"),
+    "pair of sockets": lambda told: socket.socketpair(),
     "open descriptors": lambda told: [os.dup(0) for _ in range(100_000)],
 }}
 

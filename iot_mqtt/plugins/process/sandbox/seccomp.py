@@ -21,7 +21,9 @@ from iot_mqtt.plugins.process.sandbox.system import PR_SET_NO_NEW_PRIVS, PR_SET_
 _CALLS: dict[str, tuple[int | None, int | None]] = {
     # Sockets. The worker's own is open already.
     "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201), "accept": (43, 202),
-    "accept4": (288, 242),
+    "accept4": (288, 242), "socketpair": (53, 199),
+    # Memory beside what its limits count.
+    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194),
     # Programs and processes.
     "fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281), "ptrace": (101, 117),
     "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "process_madvise": (440, 440), "kcmp": (312, 272),
