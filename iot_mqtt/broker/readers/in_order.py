@@ -35,8 +35,13 @@ NOTHING = inf
 GIVEN_UP = float_info.max
 #: Seconds for which a reader waits at most while those that come first do not move.
 PATIENCE = 2.0
-#: What is read and waits is kept up to so many bytes, else it is read again.
-AHEAD_BYTES = 64 * 1024
+#: What is read and waits for other logs is kept up to so many bytes, else it is read again.
+WAITING_BYTES = 64 * 1024
+#: A read costs the same for one as for many. With room for fewer than ``FEW`` so many messages, and bytes, are read
+#: ahead; what there is no room for is kept.
+FEW = 4
+AHEAD = 32
+AHEAD_BYTES = 16 * 1024
 
 
 class OrderedCursor(ClaimCursor):
@@ -51,7 +56,8 @@ class OrderedCursor(ClaimCursor):
         self.next_at = UNREAD
         #: For others to take what came before; one of them tells it to read on.
         self.waits = False
-        #: What it has read, and may not take before others have taken theirs; read for what was wanted then.
+        #: What it has read, and may not take before others have taken theirs, or has no room for; read for what was
+        #: wanted then.
         self.ahead: Reading | None = None
         self.ahead_version = 0
         #: Its patience is being timed.
@@ -147,9 +153,18 @@ class OrderedCursor(ClaimCursor):
         ahead, self.ahead, self.waits = self.ahead, None, False
         if ahead is not None and self.ahead_version == self.version and ahead.runs[0].position == self.position:
             return ahead
+        if room < FEW:
+            return await self.log.read(self.filters(), self.position, AHEAD, AHEAD_BYTES)
         return await super()._fetch(room)
 
     def _take_all(self, reading: Reading) -> bool:
+        if self._take_in_order(reading):
+            return True
+        if self.ahead is None and not self.closed:
+            self._keep_rest(reading)
+        return False
+
+    def _take_in_order(self, reading: Reading) -> bool:
         runs, at = reading.runs, 0
         if not self.session.elsewhere:
             return self.take_runs(runs)
@@ -171,12 +186,32 @@ class OrderedCursor(ClaimCursor):
             at = end
         return True
 
+    def _keep_rest(self, reading: Reading) -> None:
+        """A little of what there is no room for."""
+        kept: list[LogRun] = []
+        position, messages, size = self.position, AHEAD, AHEAD_BYTES
+        for run in reading.runs:
+            if run.end <= position:
+                continue
+            rest = run.behind(position)
+            length, wire = rest.reference.length, len(rest.run.wire)
+            # About so many: not all are of one size.
+            count = min(length, messages, length * size // wire)
+            if count:
+                kept.append(rest.before(rest.position + count))
+            if count < length:
+                break
+            messages -= count
+            size -= wire
+        if kept:
+            self.ahead, self.ahead_version = Reading(kept, kept[-1].end, at_end=False), self.version
+
     def _keep(self, reading: Reading) -> None:
         """What waits for others, as far as it is small; more may have been appended by the time that it is taken."""
         runs, size = reading.runs, 0
         for count, run in enumerate(runs):
             size += len(run.run.wire)
-            if count and size > AHEAD_BYTES:
+            if count and size > WAITING_BYTES:
                 runs, reading = runs[:count], reading._replace(position=run.position)
                 break
         self.ahead, self.ahead_version = Reading(runs, reading.position, at_end=False), self.version

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Sequence
 
 import pytest
 
 from iot_mqtt.broker import claims
+from iot_mqtt.broker.readers.in_order import OrderedCursor
 from iot_mqtt.broker.settings import LogUse, MqttSettings
 from iot_mqtt.codec import ConnectWill, PacketType, Request
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.grid.log import LogSettings
+from iot_mqtt.grid.log import GridLog, LogSettings
 from iot_mqtt.pipeline import OutboxSettings
 from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.log import Reading
 from tests.unit.broker.harness import V311, Node
 from tests.unit.broker.logreaders import NO_PAGES, check, durable, numbers, publish, unreadable
 
@@ -51,6 +54,56 @@ def test_no_more_than_the_window_is_under_way() -> None:
     reader.ack(PUBACK, 2, 3, 4)
     assert reader.payloads() == numbers(4, 7)
     check(node)
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["one-by-one", "runs"])
+@pytest.mark.parametrize("restarted", [False, True], ids=["reconnect", "restart"])
+def test_a_client_that_takes_one_at_a_time_costs_few_reads(
+    monkeypatch: pytest.MonkeyPatch, restarted: bool, together: bool
+) -> None:
+    """A read costs the same for one as for many. What is read ahead is gone with the connection."""
+    node = Node()
+    durable(node, window=1).subscribe("t", qos=1)
+    node.clients[-1].lose()
+    publish(node, 0, 100, together=together)
+    if restarted:
+        node.restart()
+    reads: list[int] = []
+    read = GridLog.read
+
+    async def counted(self: GridLog, filters: Sequence[str], position: int, messages: int, budget: int) -> Reading:
+        reads.append(messages)
+        return await read(self, filters, position, messages, budget)
+
+    monkeypatch.setattr(GridLog, "read", counted)
+    reader = durable(node, window=1)
+    assert reader.drain() == numbers(0, 100)
+    assert 0 < len(reads) < 10, len(reads)
+    check(node)
+    publish(node, 100, 120, together=False)
+    reader.lose()
+    cursor = node.kept_session("reader").cursor
+    assert isinstance(cursor, OrderedCursor) and cursor.ahead is None
+    assert durable(node, window=1).drain() == numbers(100, 120)
+    check(node)
+
+
+@pytest.mark.parametrize("size", [1, 3_000, 40_000])
+def test_what_is_read_ahead_is_little(size: int) -> None:
+    """Of each session that is online and slow."""
+    node = Node()
+    reader = durable(node, window=1)
+    reader.subscribe("t", qos=1)
+    writer = node.connect("writer")
+    sent = [b"%d %s" % (number, bytes(size)) for number in range(200)]
+    writer.publish("t", *sent, qos=1)
+    reader.ack(PUBACK, 1)
+    cursor = node.kept_session("reader").cursor
+    assert isinstance(cursor, OrderedCursor)
+    ahead = [] if cursor.ahead is None else cursor.ahead.runs
+    assert sum(len(run.run.wire) for run in ahead) < 32 * 1024
+    assert sum(run.reference.length for run in ahead) <= 32
+    assert [one.split()[0] for one in reader.drain()] == numbers(0, 200)
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["reconnect", "restart"])
