@@ -15,13 +15,17 @@ nothing is left, one that denies has ``+`` where mosquitto is more exact. What i
 
 - mosquitto lets everybody subscribe to everything and leaves out what may not be read; here a subscription is refused
   unless all of it may be read.
-- A client without a verified user is anonymous here, whatever it calls itself.
 - A name with ``/`` in it stands for no level, nor one with ``$`` before it for the first.
+- A client without a verified user is anonymous here, whatever it calls itself.
 - Reading what is past (``replay``) is a right of its own.
+
+mosquitto may have a file for each listener; here rules are the same at all of them. Where users come in by one and
+anonymous clients by another, each kind of client gets the rules of its file (``join_acls``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -54,8 +58,11 @@ class _Line(NamedTuple):
         return self.access == "deny"
 
 
-@dataclass
-class _Import:
+@dataclass(eq=False)
+class Acl:
+    """What a file of mosquitto's says."""
+
+    #: "": there is no file, and everything is allowed.
     path: str
     #: Each once, in order.
     notes: dict[str, None] = field(default_factory=dict)
@@ -95,6 +102,11 @@ class _Import:
             raise FileError(self.path, number, error.detail) from None
         return _Line(access, topic, number)
 
+    def differences(self) -> Iterator[str]:
+        """What is not as it is there, whatever its lines are."""
+        if any(not line.denies and "%u" not in line.topic for line in self.patterns):
+            yield f"{self.path}: of users with + or # in their names mosquitto denies what only a pattern allows"
+
     def section(self, header: str, lines: list[_Line], *, plain: bool) -> list[str]:
         """Its rules, denied ones first; ``plain``: placeholders are text like any other."""
         said = [f"[{header}]"]
@@ -133,29 +145,54 @@ class _Import:
 
 def import_acl(text: str, path: str) -> Imported:
     """Read a file of mosquitto's; ``FileError`` names the first line that it would not take."""
-    found = _Import(path)
+    found = read_acl(text, path)
+    return join_acls(found, found)
+
+
+def read_acl(text: str, path: str) -> Acl:
+    """What is in a file of mosquitto's; ``FileError`` names the first line that it would not take."""
+    found = Acl(path)
     found.read(text)
-    said = [f"# from {path}, which mosquitto reads", ""]
     for user, lines in found.users.items():
         if user != user.strip() or not user.isprintable():
             raise FileError(path, lines[0].number if lines else None, f"{user!r} can be no user here")
-        said += found.section(f"user {user}", lines, plain=True)
-    said += found.section("anonymous", found.anonymous, plain=True)
-    said += _odd_names(found.patterns)
-    if any(line.denies and "%u" in line.topic for line in found.patterns):
+    return found
+
+
+def no_acl() -> Acl:
+    """Where mosquitto has no file, whoever was let in may do everything."""
+    return Acl("", patterns=[_Line("readwrite", "#", 0), _Line("readwrite", "$SYS/#", 0)])
+
+
+def join_acls(users: Acl, strangers: Acl) -> Imported:
+    """The rules of one file for users, and those of one for anonymous clients. It may be the same file."""
+    apart = strangers is not users
+    files = [acl for acl in ([users, strangers] if apart else [users]) if acl.path]
+    said = [f"# from {' and '.join(acl.path for acl in files)}, which mosquitto reads", ""] if files else []
+    for user, lines in users.users.items():
+        said += users.section(f"user {user}", lines, plain=True)
+    said += strangers.section("anonymous", strangers.anonymous, plain=True)
+    said += _odd_names([line for acl in files for line in acl.patterns])
+    if apart or any(line.denies and "%u" in line.topic for line in users.patterns):
         # Without a user, mosquitto passes over patterns with %u. Here, one that denies would deny more.
-        nameless = [line for line in found.patterns if "%u" not in line.topic]
-        said += found.section("anonymous", nameless, plain=False)
-    said += found.section("all", found.patterns, plain=False)
-    if any(not line.denies and "%u" not in line.topic for line in found.patterns):
-        found.notes[f"{path}: of users with + or # in their names mosquitto denies what only a pattern allows"] = None
-    return Imported("\n".join(said).rstrip("\n") + "\n", list(found.notes))
+        nameless = [line for line in strangers.patterns if "%u" not in line.topic]
+        said += strangers.section("anonymous", nameless, plain=False)
+    if apart:
+        said += ["[anonymous]", *_all_denied(users.patterns), ""]
+    said += users.section("all", users.patterns, plain=False)
+    notes = [note for acl in files for note in (*acl.notes, *acl.differences())]
+    return Imported("\n".join(said).rstrip("\n") + "\n", notes)
 
 
 def _odd_names(patterns: list[_Line]) -> list[str]:
     """mosquitto asks no patterns for clients with wildcards in their ids."""
     if not patterns:
         return []
-    named = sorted({line.topic.partition("/")[0] for line in patterns if line.topic.startswith("$")})
-    denied = ["deny all #", *(f"deny all {level}/#" for level in named)]
+    denied = _all_denied(patterns)
     return [text for sign in _ODD for text in (f"[client *{sign}*]", *denied, "")]
+
+
+def _all_denied(patterns: list[_Line]) -> list[str]:
+    """Rules that leave nothing to those of patterns behind them."""
+    named = sorted({line.topic.partition("/")[0] for line in patterns if line.topic.startswith("$")})
+    return ["deny all #", *(f"deny all {level}/#" for level in named)]

@@ -38,7 +38,8 @@ def import_group() -> None:
 def import_mosquitto(file: str, output: str, strict: bool) -> None:
     """Make application.yaml, users and acl of MOSQUITTO.CONF and the files that it names.
 
-    Passwords stay what they are. What cannot be taken over goes to standard error, with its line and the reason.
+    Passwords stay what they are. What cannot be taken over goes to standard error, with its line and the reason. A
+    listener that would let in whom mosquitto refuses, or give him more rights, is left out.
     """
     from iot_mqtt.app.importing.imported import Refused
     from iot_mqtt.app.importing.mosquitto_conf import import_conf
@@ -111,8 +112,9 @@ def write(found: Imported, folder: Path, head: str, *, strict: bool) -> None:
         for section in sections:
             below = below.setdefault(section, {})
         below[name] = value
+    comments = "".join(f"# {plain(line)}\n" for line in (head, *found.left_out))
     files = {
-        "application.yaml": f"# {head}\n{yaml.safe_dump(tree, sort_keys=False)}",
+        "application.yaml": f"{comments}{yaml.safe_dump(tree, sort_keys=False)}",
         "users": found.users,
         "acl": found.acl,
         "bans.sh": found.bans,

@@ -17,6 +17,8 @@ class Imported:
     #: Commands that ban who was banned.
     bans: str | None = None
     notes: list[str] = field(default_factory=list)
+    #: Those of them that are to stand in the configuration, too: of ports that are not opened.
+    left_out: list[str] = field(default_factory=list)
 
 
 class Refused(Exception):

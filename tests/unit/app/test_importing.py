@@ -84,7 +84,6 @@ def test_a_mosquitto_becomes_a_configuration_that_can_be_served(mosquitto: Path)
         "mqtt": ("0.0.0.0", 11911, "mqtt"),
         "ws": ("127.0.0.1", 11912, "websocket"),
         "mqtts": ("0.0.0.0", 11913, "mqtt"),
-        "mqtt-11914": ("0.0.0.0", 11914, "mqtt"),
     }
     assert config.listeners["mqtt"].max_connections == 500 and config.listeners["mqtts"].tls.min_version == "1.3"
     assert (config.mqtt.sys_interval, config.mqtt.session_expiry_interval) == (7, 14 * 86_400)
@@ -99,7 +98,7 @@ def test_a_mosquitto_becomes_a_configuration_that_can_be_served(mosquitto: Path)
         (f"{file}:2: persistence_location", "iot-mqtt import sessions"),
         (f"{file}:8: max_queued_messages", "0 is no limit there"),
         (f"{file}:19: tls_version", "1.2 is the lowest"),
-        (f"{file}:20: mount_point", "topics have no prefix"),
+        (f"{file}:18: listener 11914 was left out", "mount_point: topics have no prefix"),
         (f"{file}:21: connection", "there are no bridges"),
         (f"{mosquitto / 'passwd'}:2: ", "this user has to be added"),
     ):
