@@ -11,7 +11,8 @@ allowed there goes on to the patterns. A topic that is denied is denied for read
 be published, and what may be received, is the same.
 
 What cannot be said is said more narrowly, never more widely, and there is a note about it: of a rule that allows
-nothing is left, one that denies has ``+`` where mosquitto is more exact. What is different for every file:
+nothing is left, one that denies has ``+`` where mosquitto is more exact. What is different for every file; of the first
+two there is a note wherever a rule shows them:
 
 - mosquitto lets everybody subscribe to everything and leaves out what may not be read; here a subscription is refused
   unless all of it may be read.
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, NamedTuple
 
 from iot_mqtt.auth.acl import parse_rule
@@ -39,6 +41,8 @@ _ACCESS: Final = ("read", "write", "readwrite", "deny")
 _VERBS: Final = {"read": ("allow read",), "write": ("allow publish",), "readwrite": ("allow publish", "allow read")}
 #: A client with such a sign in its id has none of the rights of patterns.
 _ODD: Final = ("+", "#")
+#: Lines that a note names.
+_TOLD: Final = 10
 
 
 class Imported(NamedTuple):
@@ -56,6 +60,10 @@ class _Line(NamedTuple):
     @property
     def denies(self) -> bool:
         return self.access == "deny"
+
+    @property
+    def reads(self) -> bool:
+        return self.access in ("read", "readwrite")
 
 
 @dataclass(eq=False)
@@ -103,7 +111,20 @@ class Acl:
         return _Line(access, topic, number)
 
     def differences(self) -> Iterator[str]:
-        """What is not as it is there, whatever its lines are."""
+        """What is not as it is there for clients that ask for more than a rule says, or are called as no level is."""
+        lines = sorted([*self.anonymous, *chain(*self.users.values()), *self.patterns], key=lambda one: one.number)
+        shown = [line for line in lines if line.topic != "#" and (line.reads or line.denies)]
+        if shown and any(line.reads for line in lines):
+            yield (
+                f"{self.path}: lines {_numbers(shown)}: a subscription to more than a client may read is refused; "
+                "mosquitto accepts it, and leaves out what may not be read"
+            )
+        named = [line for line in self.patterns if any(mark in line.topic for mark in PLACEHOLDERS)]
+        if named:
+            yield (
+                f"{self.path}: lines {_numbers(named)}: a client id or user with / in it stands for no level, nor one "
+                "with $ before it for the first: such patterns allow it nothing, and deny it more"
+            )
         if any(not line.denies and "%u" not in line.topic for line in self.patterns):
             yield f"{self.path}: of users with + or # in their names mosquitto denies what only a pattern allows"
 
@@ -196,3 +217,9 @@ def _all_denied(patterns: list[_Line]) -> list[str]:
     """Rules that leave nothing to those of patterns behind them."""
     named = sorted({line.topic.partition("/")[0] for line in patterns if line.topic.startswith("$")})
     return ["deny all #", *(f"deny all {level}/#" for level in named)]
+
+
+def _numbers(lines: list[_Line]) -> str:
+    """Where they stand, the first ones of many."""
+    told = ", ".join(str(line.number) for line in lines[:_TOLD])
+    return told if len(lines) <= _TOLD else f"{told} and {len(lines) - _TOLD} more"

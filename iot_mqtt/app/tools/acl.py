@@ -39,7 +39,7 @@ def acl_import(file: str, output: str | None, strict: bool) -> None:
 
     What may be published and received is the same. What cannot be said becomes narrower, never wider, and a note about
     it goes to standard error. A subscription is refused unless all of it may be read, where mosquitto accepts it and
-    leaves messages out.
+    leaves messages out; lines that show it are noted, too.
     """
     from iot_mqtt.auth.acl import parse_rules
     from iot_mqtt.auth.files import FileError, read_text

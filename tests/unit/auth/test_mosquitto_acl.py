@@ -24,7 +24,7 @@ def test_denied_topics_come_first_and_patterns_last() -> None:
         "[client *#*]\ndeny all #",
         "[all]\nallow read p/%c\n",
     ]
-    assert len(found.notes) == 1
+    assert len(found.notes) == 3
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,26 @@ def test_the_command_writes_a_file_that_it_takes_itself(tmp_path: Path) -> None:
     theirs.write_text("nonsense\n")
     assert run(acl_group, ["import", str(theirs)]).exit_code == 1
     assert run(acl_group, ["check", str(theirs)]).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("user bob\ntopic read plant/1/#\n", "lines 2:"),
+        ("user eve\ntopic readwrite #\ntopic deny eve/secret\n", "lines 3:"),
+        ("pattern read a/b\ntopic a\n", "lines 1, 2:"),
+        ("".join(f"topic read {number}\n" for number in range(12)), "9, 10 and 2 more:"),
+        ("user eve\ntopic readwrite #\n", None),
+        ("topic write up/#\ntopic deny up/1\n", None),
+    ],
+)
+def test_subscriptions_that_mosquitto_would_accept_are_told(text: str, lines: str | None) -> None:
+    """Where a rule lets a client read less than it may ask for; who may read nothing has nothing to lose."""
+    notes = [note for note in import_acl(text, "m.acl").notes if "subscription" in note]
+    assert (lines is None and not notes) or (lines is not None and len(notes) == 1 and lines in notes[0])
+
+
+def test_names_that_are_no_level_are_told() -> None:
+    """A client id with a slash has nothing of a pattern with %c."""
+    assert any("lines 2: a client id" in note for note in import_acl("topic #\npattern write up/%c/#\n", "m").notes)
+    assert not any("a client id" in note for note in import_acl("topic #\npattern write up/x\n", "m").notes)
