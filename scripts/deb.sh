@@ -63,7 +63,7 @@ Version: $version
 Architecture: $architecture
 Maintainer: iot-mqtt developers <iot-mqtt@localhost>
 Installed-Size: $(du -sk "$stage" | cut -f 1)
-Depends: python3 (>= $minor), python3 (<< $next~), libc6 (>= 2.17), systemd | systemd-standalone-sysusers
+Depends: python3 (>= $minor), python3 (<< $next~), libc6 (>= 2.17), systemd | systemd-standalone-sysusers, systemd | systemd-standalone-tmpfiles
 Suggests: default-jre-headless (>= 2:1.17), mosquitto-clients
 Section: net
 Priority: optional
