@@ -99,7 +99,7 @@ class IgniteGrid:
     async def open(self) -> None:
         """Raises ``NoServer`` or ``RefusedByGateway``, with what to do about it."""
         if not self._settings.gateways or not self._settings.addresses:
-            raise NoServer("no addresses of Ignite servers: set grid.ignite.addresses and grid.ignite.gateways")
+            raise NoServer("no addresses of Ignite servers: set grid.ignite.addresses and grid.ignite.gateway")
         self.gateway.start()
         self.reader.start()
         until = self._clock.monotonic() + self._settings.open_timeout
@@ -290,7 +290,7 @@ class IgniteGrid:
             where, trouble = self._settings.addresses, self.reader.trouble
         return (
             f"no Ignite server answers at {', '.join(map(str, where))} ({trouble}); "
-            "start one with 'iot-mqtt cluster up', or check grid.ignite.addresses and grid.ignite.gateways"
+            "start one with 'iot-mqtt cluster up', or check grid.ignite.addresses and grid.ignite.gateway"
         )
 
     def _refuse_late(self) -> None:
