@@ -20,13 +20,11 @@ from iot_mqtt.app.engines import (
     Places,
     Plan,
     Status,
-    activation,
     archives,
-    engine_tls,
     shipped,
     snippet,
 )
-from iot_mqtt.app.engines.certificates import files_in, issue
+from iot_mqtt.app.engines.certificates import issue
 from iot_mqtt.app.engines.cluster import READY_SECONDS
 from iot_mqtt.app.terminal import field, fields, numbers, print_items
 
@@ -203,26 +201,6 @@ def start(cluster: Cluster, what: tuple[str, ...], timeout: float) -> None:
 
 
 @cluster_group.command()
-@click.option("--client", required=True, metavar="HOST:PORT", help="Thin-client port of an Ignite server.")
-@click.option("--gateway", required=True, metavar="HOST:PORT", help="Gateway port of an Ignite server.")
-@click.option("--servers", type=click.IntRange(1), required=True, help="How many have to be there first.")
-@click.option("--token", envvar="IOT_MQTT__GRID__IGNITE__TOKEN", required=True, help="Better in the environment.")
-@click.option("--tls", type=click.Path(file_okay=False, path_type=Path), help="Directory of tls.crt, tls.key, ca.crt.")
-@click.option("--timeout", type=float, default=300.0, show_default=True, help="Seconds to wait for them.")
-def activate(client: str, gateway: str, servers: int, token: str, tls: Path | None, timeout: float) -> None:
-    """Tell a persistent grid to start to work, once all of its servers are there.
-
-    It is needed once in the life of a grid that keeps its data on disk, and does nothing to one that works.
-    `up` does it for the servers of this machine.
-    """
-    context = None if tls is None else engine_tls.client_of(files_in(tls))
-    said = activation.activate(_address(client), _address(gateway), token, servers, timeout, context)
-    if said is not None:
-        raise click.ClickException(f"the grid is not active after {timeout:g} s: {said}")
-    click.echo("the grid is active")
-
-
-@cluster_group.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("names", nargs=-1, required=True)
 @click.option("--host", "hosts", multiple=True, required=True, help="Name or address they are reached at; repeat it.")
@@ -234,13 +212,6 @@ def certificates(folder: Path, names: tuple[str, ...], hosts: tuple[str, ...]) -
     """
     issue(folder, names, hosts)
     click.echo(f"{folder}/ca.crt and, in {folder}: {', '.join(names)}")
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal():
-        raise click.BadParameter(f"{text} is not HOST:PORT")
-    return host.strip("[]"), int(port)
 
 
 def _first(*values: Any) -> Any:

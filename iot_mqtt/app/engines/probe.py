@@ -18,7 +18,7 @@ from iot_mqtt.app.engines.ports import HOST
 TIMEOUT = 2.0
 _THIN_VERSION = (1, 6, 0)
 _THIN_CLIENT = 2
-_GET_STATE, _CHANGE_STATE = 5000, 5001
+_GET_STATE = 5000
 _FLAG_ERROR, _FLAG_TOPOLOGY = 1, 2
 _ACTIVE = 1
 _GATEWAY_VERSION = 2
@@ -69,21 +69,18 @@ def zookeeper(port: int, *, tls: Tls = None) -> str:
 # --- Ignite ---------------------------------------------------------------------------------------------------
 
 
-def ignite_active(port: int, *, host: str = HOST, activate: bool = False, tls: Tls = None) -> bool:
-    """Whether the grid behind a thin-client port works; if it is inactive it may be told to start to."""
-    with _Conversation(port, host, tls) as peer:
+def ignite_active(port: int, *, tls: Tls = None) -> bool:
+    """Whether the grid behind a thin-client port works."""
+    with _Conversation(port, tls=tls) as peer:
         peer.send(_little(struct.pack("<bhhhb", 1, *_THIN_VERSION, _THIN_CLIENT)))
         if peer.frame("<i")[:1] != b"\x01":
             raise NotThere("the thin client's handshake is refused")
-        active = _ask(peer, _GET_STATE, b"")[:1] == bytes([_ACTIVE])
-        if not active and activate:
-            _ask(peer, _CHANGE_STATE, bytes([_ACTIVE]))
-        return active
+        return _ask(peer, _GET_STATE)[:1] == bytes([_ACTIVE])
 
 
-def _ask(peer: _Conversation, operation: int, body: bytes) -> bytes:
-    """One request of the thin client and the body of its answer."""
-    peer.send(_little(struct.pack("<hq", operation, 1) + body))
+def _ask(peer: _Conversation, operation: int) -> bytes:
+    """One request of the thin client, without a body, and the body of its answer."""
+    peer.send(_little(struct.pack("<hq", operation, 1)))
     answer = peer.frame("<i")
     _, flags = struct.unpack_from("<qh", answer)
     if flags & _FLAG_ERROR:
