@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,14 @@ NEEDS_HELM = pytest.mark.skipif(chart.HELM is None, reason="needs helm")
 
 
 def by_name(text: str) -> dict[tuple[str, str], Any]:
-    """The documents, with the configuration in them read, and without when images are fetched."""
+    """The documents, with the configuration in them read, without its sum and without when images are fetched."""
     found = {}
     for document in filter(None, yaml.safe_load_all(text)):
         for container in document.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):
             container.pop("imagePullPolicy", None)
+        described = document.get("spec", {}).get("template", {}).get("metadata", {})
+        if list(described.get("annotations", ())) == ["checksum/config"]:
+            del described["annotations"]
         if document["kind"] == "ConfigMap":
             document["data"] = {name: yaml.safe_load(value) for name, value in document["data"].items()}
         found[document["kind"], document["metadata"]["name"]] = document
@@ -30,10 +34,30 @@ def by_name(text: str) -> dict[tuple[str, str], Any]:
 def of_kustomize() -> dict[tuple[str, str], Any]:
     """What ``kubectl apply --kustomize cluster/k8s`` applies, but for the namespace, which is the release's."""
     folder = ROOT / "cluster" / "k8s"
-    listed = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
-    found = by_name("---\n".join((folder / name).read_text() for name in listed))
+    told = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    found = by_name("---\n".join((folder / name).read_text() for name in told["resources"]))
+    for made in told["configMapGenerator"]:
+        found["ConfigMap", made["name"]] = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": made["name"], "namespace": made["namespace"]},
+            "data": {file: yaml.safe_load((folder / file).read_text()) for file in made["files"]},
+        }
     del found["Namespace", "iot-mqtt"]
     return found
+
+
+def check_sums(text: str) -> dict[str, str]:
+    """The sums that pods have of their configuration, by name, when each is right."""
+    documents = list(filter(None, yaml.safe_load_all(text)))
+    texts = {one["metadata"]["name"]: one["data"].values() for one in documents if one["kind"] == "ConfigMap"}
+    summed = {
+        one["metadata"]["name"]: one["spec"]["template"]["metadata"].get("annotations", {}).get("checksum/config")
+        for one in documents
+        if one["kind"] in ("StatefulSet", "Deployment") and one["metadata"]["name"] in texts
+    }
+    assert summed == {name: sha256("".join(data).strip().encode()).hexdigest() for name, data in texts.items()}
+    return summed
 
 
 def test_what_was_rendered_is_of_this_chart() -> None:
@@ -44,6 +68,11 @@ def test_what_was_rendered_is_of_this_chart() -> None:
 def test_the_defaults_make_what_kustomize_applies() -> None:
     """Every document, word for word, but for what values can say."""
     assert by_name(chart.RENDERED.read_text()) == of_kustomize()
+
+
+def test_pods_have_the_sum_of_their_configuration() -> None:
+    """Another one replaces them: kustomize says so by the name of a ConfigMap, the chart by an annotation."""
+    check_sums(chart.RENDERED.read_text())
 
 
 def test_it_is_of_this_version_and_has_no_secret() -> None:
@@ -68,7 +97,9 @@ def test_values_say_how_many_and_which_kafka() -> None:
     options = ["broker.replicas=5", "ignite.replicas=5", "kafka.enabled=false", "pipeline.enabled=false"]
     options += ["kafka.bootstrapServers={kafka.plant:9093}", "images.registry=r.example/", "storageClass=fast"]
     options += ["broker.config.uplink.kafka.security.ca=/etc/ssl/ca.crt", "networkPolicies=false"]
-    made = by_name(chart.rendered(*(part for option in options for part in ("--set", option))))
+    text = chart.rendered(*(part for option in options for part in ("--set", option)))
+    assert check_sums(text)["iot-mqtt"] != check_sums(chart.RENDERED.read_text())["iot-mqtt"]
+    made = by_name(text)
     told = made["ConfigMap", "iot-mqtt"]["data"]["broker.yaml"]
     assert told["uplink"]["kafka"]["bootstrap_servers"] == ["kafka.plant:9093"]
     assert told["uplink"]["kafka"]["security"]["ca"] == "/etc/ssl/ca.crt"

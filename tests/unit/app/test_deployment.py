@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[3]
 CLUSTER = ROOT / "cluster"
 COMPOSE = yaml.safe_load((CLUSTER / "compose" / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
+KUSTOMIZATION = yaml.safe_load((CLUSTER / "k8s" / "kustomization.yaml").read_text())
 MANIFESTS = sorted((CLUSTER / "k8s").glob("[0-9]*.yaml"))
 DOCKERFILES = sorted((CLUSTER / "docker").glob("*.Dockerfile"))
 #: `name:1.2.3`, with or without more behind it; no `latest`, no `1.2` that moves on.
@@ -103,7 +104,7 @@ def write_with_files(file: Path, told: dict[str, Any]) -> None:
 def broker_configurations() -> dict[str, Any]:
     return {
         "compose": yaml.safe_load((CLUSTER / "compose" / "broker.yaml").read_text()),
-        "k8s": yaml.safe_load(of_kind("ConfigMap")["iot-mqtt"]["data"]["broker.yaml"]),
+        "k8s": yaml.safe_load((CLUSTER / "k8s" / "broker.yaml").read_text()),
     }
 
 
@@ -355,7 +356,7 @@ def pipeline_configurations() -> dict[str, Any]:
     """What the jobs are told."""
     return {
         "compose": yaml.safe_load((CLUSTER / "compose" / "pipeline.yaml").read_text()),
-        "k8s": yaml.safe_load(of_kind("ConfigMap")["iot-mqtt-pipeline"]["data"]["pipeline.yaml"]),
+        "k8s": yaml.safe_load((CLUSTER / "k8s" / "pipeline.yaml").read_text()),
     }
 
 
@@ -383,13 +384,26 @@ def test_compose_runs_every_job_on_one_volume() -> None:
 
 def test_kustomize_applies_everything_but_the_example() -> None:
     """The secrets are made by commands."""
-    listed = yaml.safe_load((CLUSTER / "k8s" / "kustomization.yaml").read_text())["resources"]
-    assert listed == [path.name for path in MANIFESTS if "example" not in path.name]
+    assert KUSTOMIZATION["resources"] == [path.name for path in MANIFESTS if "example" not in path.name]
 
 
 def test_another_version_can_be_applied_over_this_one() -> None:
     """The template of a Job may never change, and an image is in it."""
     assert of_kind("Job") == {}
+
+
+@pytest.mark.parametrize("name", ["iot-mqtt", "iot-mqtt-pipeline"])
+def test_a_configuration_that_changes_reaches_the_pods(name: str) -> None:
+    """Its name is of its content, so pods are replaced. A folder shows what is edited in place; a copy does not."""
+    (made,) = (one for one in KUSTOMIZATION["configMapGenerator"] if one["name"] == name)
+    assert (made["namespace"], KUSTOMIZATION.get("generatorOptions")) == ("iot-mqtt", None)
+    (file,) = made["files"]
+    pod = of_kind("StatefulSet", "Deployment")[name]["spec"]["template"]["spec"]
+    assert {"name": "config", "configMap": {"name": name}} in pod["volumes"]
+    for container in pod["containers"]:
+        (mount,) = (mount for mount in container["volumeMounts"] if mount["name"] == "config")
+        assert mount == {"name": "config", "mountPath": f"{FILES}/config", "readOnly": True}
+        assert container["args"][-2:] == ["--config", f"{FILES}/config/{file}"]
 
 
 def test_everything_is_in_one_namespace() -> None:
@@ -445,7 +459,7 @@ def test_kubernetes_runs_every_job_on_one_volume() -> None:
     pod = spec["template"]["spec"]
     volumes = {volume["name"] for volume in pod["volumes"]}
     for job, container in zip(JOBS, pod["containers"], strict=True):
-        assert container["args"] == ["pipeline", "run", job, "--config", "/etc/iot-mqtt/pipeline.yaml"]
+        assert container["args"][:3] == ["pipeline", "run", job]
         assert container["startupProbe"]["exec"]["command"][-1] == f"/data/pipeline/status/{job}.json"
         assert {mount["name"] for mount in container["volumeMounts"]} == volumes
 

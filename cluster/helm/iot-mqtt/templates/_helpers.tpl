@@ -19,6 +19,11 @@
 {{- end -}}
 {{- end -}}
 
+{{/* What a file of the chart says, and over it what values say. */}}
+{{- define "iot-mqtt.config" -}}
+{{- mergeOverwrite (tpl (.root.Files.Get (printf "files/%s" .file)) .root | fromYaml) .values | toYaml -}}
+{{- end -}}
+
 {{- define "iot-mqtt.image" -}}
 {{ .root.Values.images.registry }}{{ .name }}:{{ .root.Values.images.tag | default .root.Chart.AppVersion }}
 {{- end -}}

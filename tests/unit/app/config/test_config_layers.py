@@ -129,6 +129,19 @@ def test_relative_paths_start_where_they_are_written(tmp_path: Path, monkeypatch
     assert config.auth.acl_file == (str(tmp_path / "rules"),)
 
 
+def test_what_is_read_again_is_where_a_link_leads_now(tmp_path: Path) -> None:
+    """Kubernetes replaces the files of a ConfigMap by turning a link of their folder."""
+    for age in ("old", "new"):
+        (tmp_path / age).mkdir()
+        (tmp_path / age / "broker.yaml").write_text(f"node: {{id: {age}}}\n")
+    (tmp_path / "..data").symlink_to("old")
+    (tmp_path / "broker.yaml").symlink_to("..data/broker.yaml")
+    assert read_config(str(tmp_path / "broker.yaml"), (), {}).config.node.id == "old"
+    (tmp_path / "..turned").symlink_to("new")
+    (tmp_path / "..turned").rename(tmp_path / "..data")
+    assert read_config(str(tmp_path / "broker.yaml"), (), {}).config.node.id == "new"
+
+
 def test_tls_listeners_are_on_once_they_have_a_certificate(directory: Path) -> None:
     """And stay off if that is written out."""
     assert read_config(None, ("listeners.wss.tls.cert=x",), {}).config.listeners["wss"].enabled
