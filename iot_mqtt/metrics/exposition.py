@@ -78,7 +78,7 @@ _LABELLED = (
 _GAUGES = (
     ("clients", "clients", "Connected clients."),
     ("sessions", "sessions", "Sessions, connected or not."),
-    ("subscriptions", "subscriptions", "Subscriptions of all sessions."),
+    ("subscriptions", "subscriptions", "Subscriptions of all sessions of this node."),
     ("retained", "retained_messages", "Retained messages, without the node's own ($SYS)."),
     ("retained_bytes", "retained_bytes", "Bytes of these retained messages."),
     ("retained_system", "retained_system_messages", "Retained messages of the node's own topics ($SYS)."),

@@ -36,7 +36,8 @@ class Routes(Generic[R]):
     are served together, as ``class_of`` has it: those of one match, all that are ``MIXED``, or none (None); it is exact
     like ``match``. ``version`` moves with every change.
     ``filter_count`` counts different filters, shared ones by group;
-    ``subscription_count`` counts (receiver, filter) pairs.
+    ``subscription_count`` counts (receiver, filter) pairs; ``foreign_count`` says how many of them stand for another
+    node, with whatever receiver.
     """
 
     __slots__ = (
@@ -45,6 +46,7 @@ class Routes(Generic[R]):
         "version",
         "filter_count",
         "subscription_count",
+        "foreign_count",
         "_exact",
         "_wild",
         "_memo",
@@ -65,6 +67,7 @@ class Routes(Generic[R]):
         self.version = 0
         self.filter_count = 0
         self.subscription_count = 0
+        self.foreign_count = 0
         self._exact: dict[str, Route[R] | Entry[R]] = {}
         self._wild: FilterTrie[Route[R] | Entry[R]] = FilterTrie()
         self._memo: Memo[R] = Memo(self.find, memo_limit, class_of)
@@ -119,6 +122,14 @@ class Routes(Generic[R]):
         if gone is not None:
             self._changed((gone,) if gone else ())
         return gone is not None
+
+    def subscribe_foreign(self, receiver: R, subscription: Subscription) -> None:
+        """Add what another node wants."""
+        self.foreign_count += self.subscribe(receiver, subscription)
+
+    def unsubscribe_foreign(self, receiver: R, filter: str) -> None:
+        """Remove what was added by ``subscribe_foreign``."""
+        self.foreign_count -= self.unsubscribe(receiver, filter)
 
     def drop(self, receiver: R, filters: Iterable[str]) -> None:
         """Remove a receiver's subscriptions, all that it has, in one go; unknown ones are passed over."""

@@ -74,7 +74,7 @@ def make_view(
         started_at=started_at,
         formats=formats or {},
         counters=broker.counters,
-        figures=Figures(connections, sessions, groups, broker.routing.routes, retention, budget, broker.counters),
+        figures=Figures(connections, sessions, groups, lifecycle.subscriptions, retention, budget, broker.counters),
         clients=ClientsView(sessions, attempts, budget, turn, breathe),
         sessions=SessionsView(sessions, backlogs, outflow, attempts, lifecycle.ending.end, turn, breathe),
         messages=MessagesView(path, retention, broker.counters, turn, broker.clock, levels),

@@ -328,6 +328,6 @@ class PeerRoutes:
 
     def _set(self, receiver: Keeper | GroupKeeper | Peer | RemoteMember, filter: str, *, present: bool) -> None:
         if present:
-            self._routes.subscribe(cast(Session, receiver), Subscription(filter, qos=2))
+            self._routes.subscribe_foreign(cast(Session, receiver), Subscription(filter, qos=2))
         else:
-            self._routes.unsubscribe(cast(Session, receiver), filter)
+            self._routes.unsubscribe_foreign(cast(Session, receiver), filter)

@@ -34,8 +34,8 @@ class Subscriptions:
 
     @property
     def count(self) -> int:
-        """Of all sessions, without replays."""
-        return self.routes.subscription_count
+        """Of all sessions of this node, and of no other one."""
+        return self.routes.subscription_count - self.routes.foreign_count
 
     def known(self, session: Session, filter: str) -> Subscription | None:
         """What a new subscription of this filter replaces [MQTT-3.8.4-3]."""

@@ -6,14 +6,13 @@ from typing import Any, Protocol
 
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.publishing.retention import Retention
-from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.sessions import Sessions
+from iot_mqtt.broker.sessions.subscriptions import Subscriptions
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.views.cluster_view import Clients
 from iot_mqtt.broker.views.tally import tally
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.status import BrokerInfo
-from iot_mqtt.topics import Routes
 
 
 class Connections(Clients, Protocol):
@@ -31,7 +30,7 @@ class Figures:
         connections: Connections,
         sessions: Sessions,
         groups: SharedGroups,
-        routes: Routes[Session],
+        subscriptions: Subscriptions,
         retention: Retention,
         budget: Budget,
         counters: Counters,
@@ -39,7 +38,7 @@ class Figures:
         self._connections = connections
         self._sessions = sessions
         self._groups = groups
-        self._routes = routes
+        self._subscriptions = subscriptions
         self._retention = retention
         self._budget = budget
         self._counters = counters
@@ -52,7 +51,7 @@ class Figures:
         return BrokerInfo(
             clients=self._connections.clients,
             sessions=len(self._sessions),
-            subscriptions=self._routes.subscription_count,
+            subscriptions=self._subscriptions.count,
             retained=retained.count - retained.system_count,
             retained_bytes=retained.bytes - retained.system_bytes,
             retained_system=retained.system_count,

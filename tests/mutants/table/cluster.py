@@ -279,6 +279,14 @@ CLUSTER: Final = (
         "what is published while a node is down is lost for its sessions",
     ),
     Mutation(
+        "cluster.foreign-routes-counted",
+        _PEERS,
+        "self._routes.subscribe_foreign(",
+        "self._routes.subscribe(",
+        ("tests/unit/broker/test_peers.py",),
+        "a node refuses every subscription when others have as many as it may have itself",
+    ),
+    Mutation(
         "cluster.old-routes-stay",
         _PEERS,
         "interest = [*interest, *(Interest(filter) for filter in wanted if filter not in told)]",

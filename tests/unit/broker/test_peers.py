@@ -10,6 +10,8 @@ import pytest
 from iot_mqtt.broker.cluster.peers import Peer, PeerRoutes
 from iot_mqtt.broker.facade import Published
 from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.settings import MqttSettings
+from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.cluster import Forwarded, Interest
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.log import LogRun, Reference
@@ -174,3 +176,19 @@ def test_a_node_that_says_everything_wants_nothing_else() -> None:
     routes.wants(2, [Interest("new", live=True)], full=True)
     assert receivers(node, b"old") == ["keeper-3"]
     assert receivers(node, b"new") == ["peer-2"]
+
+
+def test_what_other_nodes_want_is_no_subscription_of_this_node() -> None:
+    """Neither in its figures nor in its bound: a node may have as many of its own, whatever others have."""
+    node = Node(MqttSettings(max_subscriptions=2))
+    routes, client = wanted_by(node, 2), node.connect("client")
+    many = [Interest(f"t/{number}", live=True, kept=True) for number in range(10)]
+    routes.wants(2, [*many, Interest("$share/g/t", kept=True, members=("x",))])
+    assert node.view.info().subscriptions == 0
+    assert client.subscribe("t/1", "t/2").reasons == (ReasonCode.SUCCESS,) * 2
+    assert client.subscribe("t/3").reasons == (ReasonCode.QUOTA_EXCEEDED,)
+    assert node.view.info().subscriptions == 2
+    routes.wants(2, [], full=True)
+    assert node.view.info().subscriptions == 2
+    client.unsubscribe("t/1", "t/2")
+    assert node.broker.routing.routes.subscription_count == node.view.info().subscriptions == 0
