@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test, vi } from "vitest";
 import { path } from "../src/core/api";
-import { figuresOf, quantile, ratesOf } from "../src/core/rates";
+import { figuresOf, quantile, ratesOf, retainedOf } from "../src/core/rates";
 import { linesOf } from "../src/core/series";
 import type { Finding, Status, Why } from "../src/core/types";
 import { placeOf, standing } from "../src/core/way";
@@ -308,4 +308,13 @@ test("what was refused counts beside what was dropped, and nothing twice", () =>
     connect: { QUOTA_EXCEEDED: 2, BANNED: 11 },
   });
   expect(figures?.dropped).toBe(26);
+});
+
+test("what is retained is one set of the cluster: shown once, as a node has it that has loaded all", () => {
+  const has = (ready: boolean, retained: number) => ({ ready, retained }) as unknown as Status;
+  expect(retainedOf([has(true, 150), has(true, 150), has(true, 150)])).toBe(150);
+  expect(retainedOf([has(false, 20), has(true, 150)])).toBe(150);
+  expect(retainedOf([has(true, 3), has(false, 20)])).toBe(3);
+  expect(retainedOf([has(false, 20)])).toBe(20);
+  expect(retainedOf([])).toBeUndefined();
 });

@@ -47,6 +47,11 @@ export function figuresOf(nodes: Status[]): Figures | undefined {
   };
 }
 
+/** Every node has all retained messages of the cluster, once it has loaded them. */
+export function retainedOf(nodes: Status[]): number | undefined {
+  return (nodes.find((node) => node.ready) ?? nodes[0])?.retained;
+}
+
 type Counts = Record<string, number>;
 
 function addedUp(those: Counts[]): Counts {

@@ -7,7 +7,7 @@ import { bytes, duration, number, seconds, short, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
 import { type Live, useLive } from "../core/live";
 import { silent } from "../core/pulse";
-import { type Figures, figuresOf, LOST, type Lost, quantile, useRates } from "../core/rates";
+import { type Figures, figuresOf, LOST, type Lost, quantile, retainedOf, useRates } from "../core/rates";
 import { type Lines, linesOf, SPANS } from "../core/series";
 import type { History, Status } from "../core/types";
 import { Chart } from "../ui/chart";
@@ -112,7 +112,7 @@ function Tiles({ live, nodes, figures, rates }: TilesProps) {
       <Tile
         label={t("overview.subscriptions")}
         value={number(sum((node) => node.subscriptions))}
-        more={t("overview.retained", { count: short(sum((node) => node.retained)) })}
+        more={t("overview.retained", { count: short(retainedOf(nodes)) })}
       />
       <Tile
         label={t("overview.unexplained")}
