@@ -238,8 +238,8 @@ class Session:
     def backlog(self) -> int | None:
         """Messages that wait in the logs for it; None when they have not been counted since the start.
 
-        Of other nodes' logs these are the ones that it was offered while it could not take them: what is there
-        besides is found when it is read, and not waited for.
+        Of other nodes' logs these are the ones that it was offered while it could not take them, and those that were
+        found by ``readers.elsewhere_count``: what is there besides is not waited for.
         """
         count = 0
         for cursor in self.cursors():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.loss_ledger import LossLedger
+from iot_mqtt.broker.readers.elsewhere_count import LOOK_SECONDS
 from iot_mqtt.broker.settings import LogUse, MqttSettings
 from iot_mqtt.broker.views.tally import tally
 from iot_mqtt.cluster.joining import Place, enter
@@ -136,6 +137,7 @@ class BrokerLife:
         await self.go_beside()
         await store.settled()
         broker.readers.census.begin()
+        self._count_elsewhere()
         if self.upward is not None:
             self.upward.begin()
         self.layout = Layout(
@@ -175,6 +177,11 @@ class BrokerLife:
         reader = FollowedLog(self.door.grid, LOG, number)
         await reader.open()
         return reader
+
+    def _count_elsewhere(self) -> None:
+        if self.broker is not None and not self.ended:
+            self.broker.readers.elsewhere_count.look()
+            self.clock.call_later(LOOK_SECONDS, self._count_elsewhere)
 
     def _over(self, reason: str) -> None:
         self.world.over(self, reason)

@@ -31,6 +31,7 @@ from iot_mqtt.app.node.views import join
 from iot_mqtt.broker.cluster.shared_losses import SharedLosses
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.publishing.budget import Budget
+from iot_mqtt.broker.readers.elsewhere_count import LOOK_SECONDS
 from iot_mqtt.broker.retention_clock import RetentionClock
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.broker.views.view import View
@@ -157,6 +158,7 @@ class Clustered:
     def begin_housekeeping(self, broker: Composition, repeat: Periodic, lag: LoopLag) -> None:
         """Be seen by the other nodes, and look after those that are gone."""
         repeat(SHOW_SECONDS, lambda: self._show(lag.latest, broker.clients.connections.clients))
+        repeat(LOOK_SECONDS, broker.readers.elsewhere_count.look)
         repeat(CARE_SECONDS, partial(self._care, broker.readers.upkeep.time))
         repeat(CARE_SECONDS, Following(broker.readers.logs.note_drops, "what was dropped of other nodes' logs").look)
         assert self._place is not None and self._node is not None

@@ -54,7 +54,8 @@ class Lifecycle:
         self.rights = Rights(connections, authorizer, self.subscriptions.remove, counters, turn)
         publish = WillPublishing(publishing.path, self.rights.of, counters, clock).publish
         self.wills = Wills(store, publishing.budget, clock, wheel, publish)
-        session_readers = SessionReaders(sessions, reading, logs, replays, readers.census)
+        counts = readers.census, readers.elsewhere_count
+        session_readers = SessionReaders(sessions, reading, logs, replays, *counts)
         logs.added = session_readers.follow
         keeping = Keeping(records, session_readers, groups)
         passing_on = PassingOn(groups, publishing.path.fan_out, counters, clock)
@@ -69,7 +70,7 @@ class Lifecycle:
             ClockRestoring(sessions, records, expiry, self.wills, clock),
         )
         starting = Starting(restoring, store, sessions, groups, publishing.retention, turn)
-        arriving = Arriving(restoring, store, sessions, accompaniment, readers.census, turn)
+        arriving = Arriving(restoring, store, sessions, accompaniment, *counts, turn)
 
         def take_part() -> int:
             """In commits from now on: the log is open, and what the store has is about to be read."""

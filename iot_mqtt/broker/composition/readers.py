@@ -9,6 +9,7 @@ from iot_mqtt.broker.composition.runtime import Runtime
 from iot_mqtt.broker.readers.application_turns import ApplicationTurns
 from iot_mqtt.broker.readers.census import Census
 from iot_mqtt.broker.readers.elsewhere import Elsewhere
+from iot_mqtt.broker.readers.elsewhere_count import ElsewhereCount
 from iot_mqtt.broker.readers.logs import Logs
 from iot_mqtt.broker.readers.progress import Progress
 from iot_mqtt.broker.readers.reading import Reading
@@ -56,4 +57,5 @@ class Readers:
         self.progress.groups = self.groups
         self.outflow.read_on = partial(read_on, self.groups)
         self.census = Census(self.reading, log, routes, sessions, self.groups)
+        self.elsewhere_count = ElsewhereCount(self.reading, self.logs, routes, sessions)
         self.upkeep = Upkeep(log, self.census, turn, clock)

@@ -4,8 +4,9 @@ While a node runs, every cursor counts what it falls behind by. After a start th
 anew means reading the log once, for all cursors together, a little in each turn. The same walk tells who loses how
 much when a generation is dropped. A cursor that is being read is left alone: it finds out at the end of the log.
 
-Of another node's log nobody keeps count, and who reads it finds nothing out at the end. So its readers are cut off from
-a generation before they are counted: from where each of them was then, all that it wanted of it is lost.
+Another node's log is counted by ``elsewhere_count``, which may be behind, and who reads it finds nothing out at the
+end. So its readers are cut off from a generation before they are counted: from where each of them was then, all that it
+wanted of it is lost.
 """
 
 from __future__ import annotations

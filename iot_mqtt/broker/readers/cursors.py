@@ -160,6 +160,10 @@ class SessionCursor(OrderedCursor):
             claims.extend(past for past in self.past or () if matches(past.subscription.filter, name))
         return claims
 
+    def forget_claims(self) -> None:
+        """It does not read on for now."""
+        self._claims = self._filters = None
+
     def wanted(self, run: LogRun) -> Route[Session] | None:
         """How the session wants a run: by the subscriptions that it had when the run was published."""
         session, position = self.session, run.position
@@ -174,7 +178,8 @@ class SessionCursor(OrderedCursor):
 
     def caught_up(self) -> None:
         super().caught_up()
-        self._claims = self._filters = self.doubt = None
+        self.forget_claims()
+        self.doubt = None
         self.session.outbound.let_go()
         if self.past:
             self.past = None

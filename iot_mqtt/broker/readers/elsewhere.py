@@ -23,7 +23,7 @@ is not taken a second time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import cast
 
@@ -42,14 +42,18 @@ class ElsewhereCursor(SessionCursor):
     """One session's reader of another node's log.
 
     Its ``position`` means something while it is live too: nothing before it is taken again, however it comes. Its
-    ``backlog`` is what it was offered and could not take; how much there is besides nobody counts.
+    ``backlog`` is what it was offered and could not take, and what is found besides (``elsewhere_count``).
     """
 
-    __slots__ = ()
+    __slots__ = ("counted", "offered")
 
     def __init__(self, node: Reading, session: KeptSession, log: Followed, position: int) -> None:
         super().__init__(node, session, log, position, live=False)
         self.backlog = 0
+        #: While it is behind: all that it is owed before here is in the backlog, if this is behind its position.
+        self.counted = 0
+        #: Messages in the backlog that the count has still to meet in the log.
+        self.offered = 0
 
     @property
     def _is_held(self) -> bool:
@@ -65,6 +69,46 @@ class ElsewhereCursor(SessionCursor):
 
     def fall_behind(self, position: int, owed: int) -> None:
         super().fall_behind(max(position, self.position), owed)
+
+    def owe(self, count: int) -> None:
+        super().owe(count)
+        self.offered += count
+
+    def lose(self, count: int) -> None:
+        super().lose(count)
+        # Some of it may have been counted, and some not.
+        self.counted = 0
+
+    def count_from(self) -> int:
+        """From where on something may be in the log that it is owed and that nobody has counted."""
+        if self.counted <= self.position:
+            self.counted, self.offered = self.position, self.owed
+        return self.counted
+
+    def claimed(self, runs: Sequence[LogRun], start: int, total: int) -> int:
+        """How many messages it is owed of these runs, from a position on. They are of one topic and one publisher, and
+        above QoS 0: ``total`` messages.
+        """
+        first, last = runs[0].position, runs[-1].position
+        claims = self._claims_on(runs[0].topic)
+        if start <= first and all(since <= first and (until is None or last < until) for _, since, until in claims):
+            return total if self._is_owed(runs[0]) else 0
+        return sum(run.end - max(run.position, start) for run in runs if start < run.end and self._is_owed(run))
+
+    def _is_owed(self, run: LogRun) -> bool:
+        route = self.wanted(run)
+        return route is not None and route.qos > 0
+
+    def count_to(self, end: int, count: int) -> None:
+        """So many messages that it is owed are in the log between ``count_from`` and ``end``."""
+        new = max(0, count - self.offered)
+        self.offered = max(0, self.offered - count)
+        self.counted = end
+        # What the link has still to bring from before that is not counted a second time.
+        self.until = max(self.until, end)
+        self.found(new)
+        super().owe(new)
+        self.forget_claims()
 
     def is_offered(self) -> bool:
         if self._is_held:

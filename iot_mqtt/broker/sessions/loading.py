@@ -15,6 +15,7 @@ from iot_mqtt.broker.driving import breath
 from iot_mqtt.broker.publishing.accompanying import Accompaniment
 from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.broker.readers.census import Census
+from iot_mqtt.broker.readers.elsewhere_count import ElsewhereCount
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.gathering import Records, Wanted, gather
 from iot_mqtt.broker.sessions.restoring import Load, SessionRestoring
@@ -109,6 +110,7 @@ class Arriving:
     sessions: Sessions
     accompaniment: Accompaniment
     census: Census
+    elsewhere_count: ElsewhereCount
     turn: Turn
     gatherings: Gatherings = field(default_factory=Gatherings)
 
@@ -141,6 +143,7 @@ class Arriving:
                 if count % SESSIONS_A_TURN == 0:
                     await breath(self.turn.call_soon)
         self.census.begin()
+        self.elsewhere_count.again()
         log.info("sessions adopted", extra={"sessions": len(gathered)})
 
     async def _restore(self, records: Records, *, inherited: bool) -> None:

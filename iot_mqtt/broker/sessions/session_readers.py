@@ -9,6 +9,7 @@ from iot_mqtt.broker.kept_session import KeptSession, is_durable
 from iot_mqtt.broker.readers.census import Census
 from iot_mqtt.broker.readers.cursors import SessionCursor, is_plain
 from iot_mqtt.broker.readers.elsewhere import follow
+from iot_mqtt.broker.readers.elsewhere_count import ElsewhereCount
 from iot_mqtt.broker.readers.logs import Logs
 from iot_mqtt.broker.readers.reading import Reading
 from iot_mqtt.broker.sessions.replays import Replays
@@ -25,6 +26,7 @@ class SessionReaders:
     logs: Logs
     replays: Replays
     census: Census
+    elsewhere_count: ElsewhereCount
 
     def begin(self, session: KeptSession) -> None:
         """It is kept from now on, and is owed what comes."""
@@ -41,6 +43,8 @@ class SessionReaders:
 
     def fall_behind(self, session: KeptSession) -> None:
         """Nobody is there to take messages; what comes now is read later."""
+        if any(not cursor.live for cursor in (session.elsewhere or {}).values()):
+            self.elsewhere_count.again()
         for cursor in session.cursors():
             if cursor.live:
                 cursor.fall_behind(cursor.front, 0)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.publishing.retention import Retention
+from iot_mqtt.broker.readers.elsewhere_count import ElsewhereCount
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.sessions.subscriptions import Subscriptions
 from iot_mqtt.broker.shared_groups import SharedGroups
@@ -30,6 +31,7 @@ class Figures:
         connections: Connections,
         sessions: Sessions,
         groups: SharedGroups,
+        elsewhere_count: ElsewhereCount,
         subscriptions: Subscriptions,
         retention: Retention,
         budget: Budget,
@@ -38,6 +40,7 @@ class Figures:
         self._connections = connections
         self._sessions = sessions
         self._groups = groups
+        self._elsewhere_count = elsewhere_count
         self._subscriptions = subscriptions
         self._retention = retention
         self._budget = budget
@@ -61,7 +64,7 @@ class Figures:
             in_memory=found.in_memory,
             unexplained=self._counters.unconfirmed - waiting,
             backlog=found.backlog,
-            uncounted=found.uncounted,
+            uncounted=found.uncounted + self._elsewhere_count.uncounted,
             largest_backlog=found.largest,
             furthest_lag=found.furthest,
             paused=self._budget.paused_count,

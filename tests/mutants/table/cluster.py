@@ -14,6 +14,8 @@ _CHANNELS: Final = "iot_mqtt/cluster/channels.py"
 _INTERESTS: Final = "iot_mqtt/cluster/interests.py"
 _LINK: Final = "iot_mqtt/cluster/links/link.py"
 _RING: Final = "iot_mqtt/cluster/links/ring.py"
+_ELSEWHERE: Final = "iot_mqtt/broker/readers/elsewhere.py"
+_COUNT: Final = "tests/unit/broker/test_elsewhere_count.py"
 _PEERS: Final = "iot_mqtt/broker/cluster/peers.py"
 _INTEREST: Final = "iot_mqtt/broker/cluster/interest.py"
 _DEPARTED: Final = "iot_mqtt/broker/cluster/departed.py"
@@ -285,6 +287,22 @@ CLUSTER: Final = (
         "self._routes.subscribe(",
         ("tests/unit/broker/test_peers.py",),
         "a node refuses every subscription when others have as many as it may have itself",
+    ),
+    Mutation(
+        "cluster.elsewhere-counted-twice",
+        _ELSEWHERE,
+        "new = max(0, count - self.offered)",
+        "new = count",
+        (_COUNT,),
+        "what the link brought for a session that is away is counted once more when its log is read",
+    ),
+    Mutation(
+        "cluster.elsewhere-counted-again-late",
+        _ELSEWHERE,
+        "        self.until = max(self.until, end)\n",
+        "",
+        (_COUNT,),
+        "what was counted in a log is counted once more when the link brings it late",
     ),
     Mutation(
         "cluster.old-routes-stay",

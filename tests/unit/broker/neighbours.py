@@ -83,6 +83,14 @@ class Neighbour:
             self.reader.announce(self.log.committed_end)
         self.node.turn()
 
+    def record_unforwarded(self, *payloads: bytes, topic: str = "t", qos: int = 1) -> None:
+        """Publish what nobody wants now, because the sessions that want it are away: how far the log is, is all that is
+        said of it.
+        """
+        self.record(*payloads, topic=topic, qos=qos)
+        self.link.clear()
+        self.reader.announce(self.log.committed_end)
+
     def lose(self) -> None:
         """What is under way is lost."""
         if self.link:

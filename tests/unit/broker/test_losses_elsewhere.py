@@ -44,13 +44,6 @@ def absent(node: Node, name: str = "reader", filter: str = "t") -> None:
     reader.lose()
 
 
-def record(other: Neighbour, *payloads: bytes) -> None:
-    """Nobody here is told: the sessions are away."""
-    other.record(*payloads)
-    other.link.clear()
-    other.reader.announce(other.log.end)
-
-
 def retain(other: Neighbour) -> None:
     """Node 2 drops what is due, and has asked before."""
     asked = Asked()
@@ -63,11 +56,11 @@ def retain(other: Neighbour) -> None:
 
 def old_and_new(other: Neighbour) -> None:
     """Three messages whose time is over, and two that are new."""
-    record(other, b"1", b"2", b"3")
+    other.record_unforwarded(b"1", b"2", b"3")
     other.node.advance(3600)
     retain(other)
     other.node.advance(7200)
-    record(other, b"4", b"5")
+    other.record_unforwarded(b"4", b"5")
 
 
 def test_what_another_node_drops_is_counted_for_the_session_that_is_owed_it() -> None:
@@ -88,10 +81,10 @@ def test_what_was_taken_before_costs_nothing() -> None:
     absent(node)
     absent(node, "all", "#")
     absent(node, "neither", "u")
-    record(other, b"1", b"2")
+    other.record_unforwarded(b"1", b"2")
     assert node.connect("reader", clean=False, expiry=100_000).drain() == [b"1", b"2"]
     node.clients[-1].lose()
-    record(other, b"3")
+    other.record_unforwarded(b"3")
     node.advance(3600)
     retain(other)
     node.advance(7200)
@@ -106,10 +99,10 @@ def test_who_is_asked_twice_counts_once() -> None:
     """The node that drops has failed and tries again; meanwhile nothing of it is read, although it is there."""
     node, other = pair()
     absent(node)
-    record(other, b"1", b"2", b"3")
+    other.record_unforwarded(b"1", b"2", b"3")
     node.advance(3600)
     retain(other)
-    record(other, b"4")
+    other.record_unforwarded(b"4")
     (old, _) = other.log.generations()
     counted = losses(node)
     for _ in range(2):
@@ -123,7 +116,7 @@ def test_a_client_that_reads_is_cut_off() -> None:
     """It has what it was sent; what it had no room for is lost, and nothing is counted twice."""
     node, other = pair()
     absent(node)
-    record(other, b"1", b"2", b"3")
+    other.record_unforwarded(b"1", b"2", b"3")
     node.advance(3600)
     retain(other)
     (old,) = other.log.generations()
