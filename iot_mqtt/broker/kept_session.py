@@ -10,7 +10,7 @@ from iot_mqtt.broker.claims import ClaimCursor, Unfollowed
 from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.settings import MqttSettings
-from iot_mqtt.pipeline import Timeout
+from iot_mqtt.ports.clock import Timer
 from iot_mqtt.ports.store import StoredCount, StoredSession
 from iot_mqtt.values import NEVER, Subscription
 
@@ -57,8 +57,8 @@ class KeptSession(Session):
         self.last_disconnect: str | None = None
         #: How many connections it has had.
         self.epoch = 0
-        self.expiry_timer: Timeout | None = None
-        self.will_timer: Timeout | None = None
+        self.expiry_timer: Timer | None = None
+        self.will_timer: Timer | None = None
         #: Of what is kept for it; the number that was given out last.
         self.sequence = 0
         #: How far it has read this node's log.

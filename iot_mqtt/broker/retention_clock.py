@@ -8,13 +8,14 @@
     time = monotonic clock + believed
 
 So a clock that is set back counts at once, and one that is set forward when it has held for ``HOLD``. A start is no
-different: what the log knows of the time is an offset that was there before.
+different: what the log knows of the time is an offset that was there before. Who knows nothing believes nothing yet.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final
 
 from iot_mqtt.ports.clock import Clock
@@ -55,6 +56,11 @@ class RetentionClock:
         return now + self._held[0][1]
 
     @property
+    def behind(self) -> float:
+        """Seconds of the wall clock that do not count yet, of before this life, too; of the last ``now``."""
+        return self._held[-1][1] - self._held[0][1] if self._held else 0.0
+
+    @property
     def doubted(self) -> float:
         """Seconds that the clock was set forward in this life and that do not count yet; of the last ``now``."""
         return self._held[-1][1] - self._held[self._earlier][1] if self._held else 0.0
@@ -72,11 +78,12 @@ class RetentionClock:
 
     def _begin(self, now: float) -> None:
         known, wall = self._known(), self._clock.wall()
-        if known is None or known >= wall:
-            return
-        self._held, self._earlier = [(now, known - now)], 1
-        if wall - known >= STEP:
-            log.info("log.retention goes on in an hour, from where the log was left", extra={"seconds": wall - known})
+        if known is not None and wall - known >= STEP:
+            left = datetime.fromtimestamp(known, UTC).isoformat(timespec="seconds")
+            log.info("the clock counts in an hour; time goes on from when the log was left", extra={"left": left})
+        since = known or 0.0
+        if since < wall:
+            self._held, self._earlier = [(now, since - now)], 1
 
     def _note(self, now: float, offset: float) -> None:
         since, held = now, self._held

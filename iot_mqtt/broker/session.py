@@ -13,8 +13,9 @@ from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Connect, PacketType
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.pipeline import Context, Timeout
+from iot_mqtt.pipeline import Context
 from iot_mqtt.ports.access import Permissions, Principal, user_of
+from iot_mqtt.ports.clock import Timer
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.session import Delivery, DeliveryQueue, Inbound, Outbound, OutboundAliases, Piece, Row
 from iot_mqtt.values import Message, Subscription, Will
@@ -167,7 +168,7 @@ class Session:
     #: How its last connection ended.
     last_disconnect: str | None = None
     #: Of the will whose delay is not over.
-    will_timer: Timeout | None = None
+    will_timer: Timer | None = None
 
     def __init__(self, client_id: str, version: int, created_at: float, settings: MqttSettings) -> None:
         self.client_id = client_id

@@ -29,15 +29,15 @@ class Follower(Protocol):
 class Upkeep:
     """Never two at once: a generation is written off and dropped before the next is looked at."""
 
-    __slots__ = ("followers", "time", "_log", "_census", "_turn", "_clock", "_busy")
+    __slots__ = ("followers", "_log", "_census", "_turn", "_clock", "_time", "_busy")
 
-    def __init__(self, log: Log, census: Census, turn: Turn, clock: Clock) -> None:
+    def __init__(self, log: Log, census: Census, turn: Turn, clock: Clock, time: RetentionClock) -> None:
+        """``time``: by which messages are removed."""
         self._log = log
         self._census = census
         self._turn = turn
         self._clock = clock
-        #: By which messages are removed.
-        self.time = RetentionClock(clock, lambda: log.known_time)
+        self._time = time
         self._busy = False
         self.followers: list[Follower] = []
 
@@ -56,7 +56,7 @@ class Upkeep:
 
     async def _retain(self) -> None:
         wall = self._clock.wall()
-        due = self._log.due(wall, wall - self.time.now())
+        due = self._log.due(wall, wall - self._time.now())
         # Closing a generation is a change that has to be committed.
         self._turn.plan()
         for generation in due:

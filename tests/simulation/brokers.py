@@ -138,6 +138,7 @@ class BrokerLife:
         await store.settled()
         broker.readers.census.begin()
         self._count_elsewhere()
+        broker.lifecycle.deadlines.look()
         if self.upward is not None:
             self.upward.begin()
         self.layout = Layout(

@@ -159,10 +159,10 @@ class Clustered:
         """Be seen by the other nodes, and look after those that are gone."""
         repeat(SHOW_SECONDS, lambda: self._show(lag.latest, broker.clients.connections.clients))
         repeat(LOOK_SECONDS, broker.readers.elsewhere_count.look)
-        repeat(CARE_SECONDS, partial(self._care, broker.readers.upkeep.time))
+        repeat(CARE_SECONDS, partial(self._care, broker.time))
         repeat(CARE_SECONDS, Following(broker.readers.logs.note_drops, "what was dropped of other nodes' logs").look)
         assert self._place is not None and self._node is not None
-        broker.readers.upkeep.time.ahead = self._ahead
+        broker.time.ahead = self._ahead
         repeat(CLOCK_SECONDS, self._node.clocks.look)
         failovers = self._failovers = make_failovers(
             self._config, broker, self.grid, self._registry, self._place.number, self._follow, self._cross

@@ -185,6 +185,7 @@ class Service:
         self._repeat(SWEEP_SECONDS, self.accompanied.sweep)
         self._repeat(BANS_SECONDS, Following(self._bans.sweep).look)
         self._repeat(UPKEEP_SECONDS, self.broker.readers.upkeep.begin)
+        self._repeat(UPKEEP_SECONDS, self.broker.lifecycle.deadlines.look)
         self._repeat(RETAINED_SECONDS, lambda: self.broker.publishing.retention.sweep(self.clock.wall()))
         if self._cluster is not None:
             self._cluster.listening(self._listeners.addresses)

@@ -103,7 +103,7 @@ def make_view(
         prospects=broker.prospects,
         refuses=lambda: broker.clients.door.refusing is not None,
         uplink=uplink,
-        alarms=[alarms, lambda: upkeep.time.alarms, lambda: cluster.alarms],
+        alarms=[alarms, lambda: broker.time.alarms, lambda: lifecycle.deadlines.alarms, lambda: cluster.alarms],
     )
 
 

@@ -27,6 +27,7 @@ from iot_mqtt.broker.composition.runtime import Runtime
 from iot_mqtt.broker.connections.client_writer import Output
 from iot_mqtt.broker.connections.connection import Kind, Serving
 from iot_mqtt.broker.connections.traffic import Rates
+from iot_mqtt.broker.retention_clock import RetentionClock
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.settings import BudgetSettings, LogUse, MqttSettings
 from iot_mqtt.broker.traces.fanout import TracedFanOut
@@ -80,7 +81,8 @@ class Composition:
         self.settings, self.store, self.log = settings, store, log
         self.counters, self.clock = counters, clock
         self.turn = turn = Turn(store, call_soon, counters.acknowledgement_wait)
-        self._runtime = runtime = Runtime(settings, store, log, counters, clock, wheel, turn, call_soon)
+        self.time = RetentionClock(clock, lambda: log.known_time)
+        self._runtime = runtime = Runtime(settings, store, log, counters, clock, self.time, wheel, turn, call_soon)
         log_use = log_use or LogUse()
         self.routing = routing = Routing(settings)
         self.sessions = sessions = Sessions(settings)

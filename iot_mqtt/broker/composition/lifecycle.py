@@ -13,6 +13,7 @@ from iot_mqtt.broker.sessions.ending import Ending, Expiry, Moving, PassingOn
 from iot_mqtt.broker.sessions.keeping import Keeping
 from iot_mqtt.broker.sessions.loading import Arriving, Loading, Restoring, Starting
 from iot_mqtt.broker.sessions.owners import Owners
+from iot_mqtt.broker.sessions.recorded_deadlines import RecordedDeadlines
 from iot_mqtt.broker.sessions.records import SessionRecords
 from iot_mqtt.broker.sessions.replays import Replays
 from iot_mqtt.broker.sessions.restoring import SessionRestoring
@@ -64,10 +65,11 @@ class Lifecycle:
         self.attaching = Attaching(sessions, self.ending, keeping, self.wills, expiry, clock)
         connections.detach = self.attaching.detach
         self.moving = Moving(sessions, self.subscriptions, progress, accompaniment, counters, turn)
+        self.deadlines = RecordedDeadlines(runtime.time, clock, wheel)
         restoring = Restoring(
             SessionRestoring(sessions, routes, reading, replays, publishing.retained_reading, logs, store),
             MessageRestoring(sessions, groups, store, counters),
-            ClockRestoring(sessions, records, expiry, self.wills, clock),
+            ClockRestoring(sessions, records, expiry, self.wills, self.deadlines, clock),
         )
         starting = Starting(restoring, store, sessions, groups, publishing.retention, turn)
         arriving = Arriving(restoring, store, sessions, accompaniment, *counts, turn)

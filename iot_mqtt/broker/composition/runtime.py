@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from iot_mqtt.broker.retention_clock import RetentionClock
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.pipeline import TimingWheel
@@ -23,6 +24,8 @@ class Runtime:
     log: Log
     counters: Counters
     clock: Clock
+    #: By which messages are removed, and what records say is over.
+    time: RetentionClock
     wheel: TimingWheel
     turn: Turn
     call_soon: Callable[[Callable[[], None]], None]

@@ -107,13 +107,14 @@ class Expiry:
 
     def end_after(self, session: KeptSession, seconds: float) -> None:
         """End the session unless it is connected again by then."""
-        session.expiry_timer = self.wheel.schedule(max(0.0, seconds), lambda: self._expire(session))
+        session.expiry_timer = self.wheel.schedule(max(0.0, seconds), lambda: self.expire(session))
 
     def end(self, session: Session) -> None:
         """Its time is over."""
         self.ending.end(session, ReasonCode.SUCCESS)
 
-    def _expire(self, session: KeptSession) -> None:
+    def expire(self, session: KeptSession) -> None:
+        """Its interval is over: end it, unless it is connected."""
         session.expiry_timer = None
         if session.connection is None and not session.ended:
             self.attempts.ended(session.client_id, session.user, SESSION_EXPIRED)

@@ -66,11 +66,11 @@ class Wills:
             self._go(session)
             return
         self.store.save_will(session.client_id, StoredWill(will, self.clock.wall() + will.delay, session.owner))
-        self.publish_after(session, will.delay)
+        session.will_timer = self.wheel.schedule(will.delay, lambda: self.delay_over(session))
 
-    def publish_after(self, session: KeptSession, seconds: float) -> None:
-        """Publish unless the client is back by then."""
-        session.will_timer = self.wheel.schedule(max(0.0, seconds), lambda: self._go(session))
+    def delay_over(self, session: KeptSession) -> None:
+        """The client is not back."""
+        self._go(session)
 
     def session_ended(self, session: Session) -> None:
         """No session, no delay."""

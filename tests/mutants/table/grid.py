@@ -279,7 +279,7 @@ GRID: Final = (
     Mutation(
         "log.retention-by-the-bare-clock",
         "iot_mqtt/broker/upkeep.py",
-        "wall - self.time.now()",
+        "wall - self._time.now()",
         "0.0",
         (_RETENTION_CLOCK,),
         "a clock that is ahead for a moment removes what earlier lives of the node were given",

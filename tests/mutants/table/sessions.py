@@ -9,6 +9,8 @@ from tests.mutants.mutation import Mutation
 _ATTACHING: Final = "iot_mqtt/broker/sessions/attaching.py"
 _WILLS: Final = "iot_mqtt/broker/sessions/wills.py"
 _ENDING: Final = "iot_mqtt/broker/sessions/ending.py"
+_DEADLINES: Final = "iot_mqtt/broker/sessions/recorded_deadlines.py"
+_DEADLINES_TEST: Final = "tests/unit/broker/test_recorded_deadlines.py"
 _RESTORING: Final = "iot_mqtt/broker/sessions/restoring.py"
 _MESSAGES: Final = "iot_mqtt/broker/sessions/restoring_messages.py"
 _BOOK: Final = "iot_mqtt/broker/shared_groups/lease_book.py"
@@ -32,6 +34,38 @@ SESSIONS: Final = (
         "                session.expiry_timer = None",
         ("tests/unit/broker/test_session_expiry.py",),
         "the timer of an earlier absence ends a session before its interval is over",
+    ),
+    Mutation(
+        "sessions.over-by-the-bare-clock",
+        _DEADLINES,
+        "deadline.due_at - self._time.now()",
+        "deadline.due_at - self._clock.wall()",
+        (_DEADLINES_TEST,),
+        "a start with the clock ahead ends every session that is away",
+    ),
+    Mutation(
+        "sessions.over-before-the-node-serves",
+        _DEADLINES,
+        "        if self._serving:\n            self._begin",
+        "        if True:\n            self._begin",
+        (_DEADLINES_TEST,),
+        "a start that fails ends sessions whose clients had no node to come to",
+    ),
+    Mutation(
+        "sessions.never-looked-at-anew",
+        _DEADLINES,
+        "elif abs(believed - self._believed) > _DRIFT:",
+        "elif False:",
+        (_DEADLINES_TEST,),
+        "what was over while the node was off waits for all of its interval once more",
+    ),
+    Mutation(
+        "sessions.no-end-without-a-clock",
+        _DEADLINES,
+        "min(deadline.due_at - self._time.now(), deadline.until - self._clock.monotonic())",
+        "deadline.due_at - self._time.now()",
+        (_DEADLINES_TEST,),
+        "sessions with a short interval stay for an hour after each start",
     ),
     Mutation(
         "sessions.never-expires",

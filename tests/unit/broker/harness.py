@@ -198,10 +198,15 @@ class Node:
         self._starting()
         run(self.broker.lifecycle.loading.load(self.at_home))
         self.broker.readers.census.begin()
+        self.serve()
         self.turn()
 
     def _starting(self) -> None:
         """Nothing is loaded yet."""
+
+    def serve(self) -> None:
+        """Everything is loaded, and clients may come."""
+        self.broker.lifecycle.deadlines.look()
 
     def _limits_of(self, who: Principal) -> Limits | None:
         """As the test says at the moment."""

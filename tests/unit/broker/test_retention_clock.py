@@ -31,12 +31,17 @@ class SetClock:
         raise AssertionError
 
 
+#: When it begins.
+NOW = SetClock().wall()
+
+
 class Bench:
     """A clock, and what retention makes of it."""
 
-    def __init__(self, known: float | None = None) -> None:
+    def __init__(self, known: float | None = NOW) -> None:
         self.clock = SetClock()
         self.time = RetentionClock(self.clock, lambda: known)  # type: ignore[arg-type]
+        self.time.now()
 
     def behind(self, passed: float = 0.0) -> float:
         """Seconds that the time of retention is behind the wall clock, after so many seconds with a look every 5."""
@@ -107,6 +112,15 @@ def test_a_start_goes_on_where_the_log_was_left_and_waits_an_hour_without_an_ala
     assert bench.behind(HOLD - 2400 + 5) == DAY
     assert bench.behind(2400) == 0
     assert Bench(clock.wall() + DAY).behind() == 0, "the log knows of a later time than the clock"
+
+
+def test_a_node_that_knows_of_no_time_believes_its_clock_in_an_hour() -> None:
+    """Its log is empty, but sessions and the logs of other nodes may be in its care."""
+    bench = Bench(None)
+    assert bench.behind(HOLD - 5) == NOW
+    assert bench.time.behind == NOW
+    assert bench.time.alarms == ()
+    assert bench.behind(10) == bench.time.behind == 0
 
 
 def test_what_other_nodes_do_not_agree_to_never_counts() -> None:

@@ -169,7 +169,10 @@ def test_a_delay_goes_on_over_a_restart() -> None:
     watched(node)
     node.connect("c", expiry=600, will=will(30)).lose()
     node.advance(20)
+    # The log knows what time it is.
+    node.connect("writer").publish("will", b"1", qos=1)
     node.restart()
+    assert node.connect("watcher", clean=False, expiry=3600).drain() == [b"1"]
     watcher = node.connect("watcher", clean=False, expiry=3600)
     node.advance(9)
     assert watcher.drain() == []
