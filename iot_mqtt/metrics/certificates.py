@@ -53,7 +53,9 @@ class CertificatesCollector(Collector):
             labels=("listener", "file", "authority"),
         )
         outdated = GaugeMetricFamily(
-            "iot_mqtt_tls_outdated", "1 while new files cannot be used and the old ones stay.", labels=("listener",)
+            "iot_mqtt_tls_outdated",
+            "1 while new files cannot be used, or not yet, and the old ones stay.",
+            labels=("listener",),
         )
         failures = CounterMetricFamily(
             "iot_mqtt_tls_failures", "Handshakes and records that failed, by kind.", labels=("listener", "reason")

@@ -6,12 +6,12 @@ and one that none of the authorities has signed is a mistake: it stands where on
 
 from __future__ import annotations
 
-import datetime
 import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from iot_mqtt.pipeline.certificates import moment
 from iot_mqtt.plain_files import read_plain
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class RevocationList(NamedTuple):
     def trouble(self, now: float) -> str | None:
         """What is wrong with the time that it is good for, or soon will be."""
         if now < self.begins:
-            return f"is not valid before {_moment(self.begins)}: no client of {self.authority} gets in"
+            return f"is not valid before {moment(self.begins)}: no client of {self.authority} gets in"
         if now >= self.ends:
-            return f"is over since {_moment(self.ends)}: no client of {self.authority} gets in"
+            return f"is over since {moment(self.ends)}: no client of {self.authority} gets in"
         if (self.ends - now) * _LATE < self.ends - self.begins:
-            return f"is over at {_moment(self.ends)}: no client of {self.authority} gets in then"
+            return f"is over at {moment(self.ends)}: no client of {self.authority} gets in then"
         return None
 
 
@@ -112,7 +112,3 @@ def _signed(authority: x509.Certificate, revoked: x509.CertificateRevocationList
     except UnsupportedAlgorithm:
         # OpenSSL may know it.
         return True
-
-
-def _moment(seconds: float) -> str:
-    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"

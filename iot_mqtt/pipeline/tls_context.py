@@ -57,6 +57,12 @@ class _Made:
     #: Numbers that the lists name, by their issuer.
     revoked: Mapping[bytes, Set[int]]
 
+    def waits(self, before: _Made, now: float) -> bool:
+        """Whether the ones of before serve until these are valid. A new list of revoked certificates does not wait."""
+        serving = {one.path for one in before.certificates if one.valid(now)}
+        early = any(one.path in serving and now < one.not_before for one in self.certificates)
+        return early and (self.lists, self.revoked) == (before.lists, before.revoked)
+
 
 @dataclass(frozen=True, slots=True)
 class TlsLooked:
@@ -69,8 +75,9 @@ class TlsLooked:
 class TlsContext:
     """Makes the TLS side of each new connection of a listener, and counts how handshakes fail.
 
-    What ``look`` finds in renewed files ``take`` takes into use for connections that follow. Looking changes nothing
-    and may be done in any thread, because files may be slow. Construction raises ``TlsConfigurationError``.
+    What ``look`` finds in renewed files ``take`` takes into use for connections that follow, once it is valid.
+    Looking changes nothing and may be done in any thread, because files may be slow. Construction raises
+    ``TlsConfigurationError``.
     """
 
     def __init__(self, settings: TlsSettings, handshakes: LoginBudget | None = None) -> None:
@@ -85,10 +92,16 @@ class TlsContext:
         self.shown = Shown(noted=bool(settings.crl))
         self._seen = self._being_written = _signatures(settings)
         self._made = _make(settings)
+        #: What the files of now come to, while the ones of before serve until it is valid.
+        self._later: _Made | None = None
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
         return self._made.certificates
+
+    def waiting(self, now: float) -> list[Certificate]:
+        """New certificates that are not valid yet: those of before serve until then."""
+        return [] if self._later is None else [one for one in self._later.certificates if now < one.not_before]
 
     @property
     def revocation_lists(self) -> tuple[RevocationList, ...]:
@@ -106,17 +119,23 @@ class TlsContext:
         except TlsConfigurationError as error:
             return TlsLooked(now, error)
 
-    def take(self, looked: TlsLooked) -> bool:
-        """Whether there is something new. If it cannot be used the old files stay, and the error is raised."""
+    def take(self, looked: TlsLooked, now: float) -> bool:
+        """Whether there is something new. If it cannot be used the old files stay, and the error is raised; they also
+        stay until the new ones are valid. ``now``: in seconds since 1970.
+        """
         self._being_written = looked.signature
-        if looked.made is None:
-            return False
-        self._seen = looked.signature
-        self.outdated = isinstance(looked.made, TlsConfigurationError)
+        if looked.made is not None:
+            self._seen = looked.signature
+            self.outdated = isinstance(looked.made, TlsConfigurationError)
+            self._later = None
         if isinstance(looked.made, TlsConfigurationError):
             raise looked.made
-        self._made = looked.made
-        self.shown.close_revoked(looked.made.revoked)
+        new = looked.made or self._later
+        if new is None or new.waits(self._made, now):
+            self._later = new
+            return False
+        self._made, self._later = new, None
+        self.shown.close_revoked(new.revoked)
         return True
 
     def wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:

@@ -18,6 +18,7 @@ from iot_mqtt.auth.acl_files import AclFiles
 from iot_mqtt.auth.building import names_of
 from iot_mqtt.auth.files import FileError, WatchedFile
 from iot_mqtt.auth.users import parse_users
+from iot_mqtt.pipeline.certificates import read_certificate
 from iot_mqtt.pipeline.revocation_lists import read_lists, troubles
 from iot_mqtt.pipeline.tls_context import TlsConfigurationError, TlsContext
 
@@ -52,9 +53,13 @@ def _tls(loaded: LoadedConfig) -> Found:
 def file_notes(loaded: LoadedConfig, now: float) -> Iterator[Problem]:
     """Of files that can be used, what is wrong with the time that they are good for. Those that can't are problems."""
     for prefix, tls in tls_sections(loaded).items():
+        key = f"{prefix}.cert"
+        for path in (tls.cert, *(cert for cert, _ in tls.pairs)):
+            if path is not None and (text := read_certificate(path).trouble(now)) is not None:
+                yield Problem(loaded.origin(key), key, f"the certificate {path} {text}")
         key = f"{prefix}.crl"
-        for text in troubles((one for path in tls.crl for one in read_lists(path)), now):
-            yield Problem(loaded.origin(key), key, text)
+        for trouble in troubles((one for path in tls.crl for one in read_lists(path)), now):
+            yield Problem(loaded.origin(key), key, trouble)
 
 
 def _users(loaded: LoadedConfig) -> Found:

@@ -11,6 +11,7 @@ from functools import partial
 from math import isfinite
 
 from iot_mqtt.pipeline import TlsConfigurationError, TlsContext
+from iot_mqtt.pipeline.certificates import moment
 from iot_mqtt.pipeline.revocation_lists import counting, troubles
 from iot_mqtt.pipeline.tls_context import TlsLooked
 from iot_mqtt.ports.clock import Clock
@@ -20,8 +21,7 @@ log = logging.getLogger(__name__)
 #: Seconds between two looks at the files. A change is seen at the second look at the latest that finds it, so a list of
 #: revoked certificates counts within a second.
 LOOK_SECONDS = 0.5
-#: Days before the end of a certificate from which on it is an alarm, and how often the log says so.
-WARN_DAYS = 14
+#: How often the log says what goes on.
 SAY_SECONDS = 86_400.0
 
 #: Has the files looked at now and every so many seconds.
@@ -39,7 +39,7 @@ class PortFacts:
     lists_left: Mapping[tuple[str, str], float]
     #: Failed handshakes by kind.
     failures: Mapping[str, int]
-    #: Its files of now cannot be used, those of before still are.
+    #: Its files of now cannot be used, or not yet; those of before still are.
     outdated: bool
 
 
@@ -51,7 +51,7 @@ class Certificates:
         self._ports: dict[str, TlsContext] = {}
         #: When the log has to say again what is over soon.
         self._say_at = 0.0
-        #: What it has said of lists.
+        #: What it has said at once.
         self._said: frozenset[str] = frozenset()
         #: What has a call made regularly; None before ``begin``, and once it was told to.
         self._repeat: Repeat | None = None
@@ -81,19 +81,19 @@ class Certificates:
         return partial(self._take, found, all_of_them=not changed_only)
 
     def _take(self, found: list[tuple[str, TlsContext, TlsLooked]], *, all_of_them: bool) -> None:
-        """And once a day say what is over soon; of a list, which may live hours, at once."""
+        """And once a day say what is over soon; at once what waits, and of a list, which may live hours."""
         for name, context, looked in found:
             self._renew(name, context, looked)
         if all_of_them:
             self._say_at = 0.0
-        lists = tuple(self._lists_ending())
-        said: Iterable[str] = (one for one in lists if one not in self._said)
+        at_once = (*self._waiting(), *self._lists_ending())
+        said: Iterable[str] = (one for one in at_once if one not in self._said)
         if self._clock.monotonic() >= self._say_at:
             self._say_at = self._clock.monotonic() + SAY_SECONDS
-            said = (*self._ending(), *lists)
+            said = (*self._ending(), *at_once)
         for alarm in said:
             log.warning("%s", alarm)
-        self._said = frozenset(lists)
+        self._said = frozenset(at_once)
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ class Certificates:
             for name, context in self._ports.items()
             if context.outdated
         )
-        return (*self._ending(), *self._lists_ending(), *outdated)
+        return (*self._ending(), *self._waiting(), *self._lists_ending(), *outdated)
 
     def facts(self) -> list[PortFacts]:
         """For metrics."""
@@ -118,7 +118,7 @@ class Certificates:
                     if isfinite(one.ends)
                 },
                 dict(tls.failures),
-                tls.outdated,
+                tls.outdated or bool(tls.waiting(now)),
             )
             for name, tls in self._ports.items()
         ]
@@ -131,7 +131,7 @@ class Certificates:
 
     def _renew(self, name: str, context: TlsContext, looked: TlsLooked) -> None:
         try:
-            if context.take(looked):
+            if context.take(looked, self._clock.wall()):
                 log.info("the certificates of listener %s were read again", name)
                 self._say_at = 0.0
         except TlsConfigurationError as error:
@@ -141,11 +141,17 @@ class Certificates:
         now = self._clock.wall()
         for name, context in self._ports.items():
             for one in context.certificates:
-                days = one.days_left(now)
-                if days < 0:
-                    yield f"listener {name}: the certificate {one.path} is over for {-days:.0f} days"
-                elif days < WARN_DAYS:
-                    yield f"listener {name}: the certificate {one.path} is over in {days:.0f} days"
+                if (trouble := one.trouble(now)) is not None:
+                    yield f"listener {name}: the certificate {one.path} {trouble}"
+
+    def _waiting(self) -> Iterator[str]:
+        for name, context in self._ports.items():
+            for one in context.waiting(self._clock.wall()):
+                begins = moment(one.not_before)
+                yield (
+                    f"listener {name}: the new certificate {one.path} is not valid before {begins}: "
+                    "the one of before serves until then"
+                )
 
     def _lists_ending(self) -> Iterator[str]:
         now = self._clock.wall()

@@ -80,6 +80,22 @@ ACCESS: Final = (
         "clients that have hung up are asked for, in front of those who wait",
     ),
     Mutation(
+        "access.certificate-of-later",
+        "iot_mqtt/pipeline/tls_context.py",
+        "return early and (self.lists",
+        "return False and (self.lists",
+        ("tests/unit/app/node/test_certificates.py",),
+        "a certificate that is not valid yet shuts everybody out",
+    ),
+    Mutation(
+        "access.list-of-later",
+        "iot_mqtt/pipeline/tls_context.py",
+        "return early and (self.lists, self.revoked) == (before.lists, before.revoked)",
+        "return early",
+        ("tests/unit/app/node/test_certificates.py",),
+        "who was revoked gets in until a certificate is valid",
+    ),
+    Mutation(
         "access.any-list",
         "iot_mqtt/pipeline/revocation_lists.py",
         "if not any(_signed(authority, one) for authority in named):",

@@ -11,6 +11,9 @@ import trustme
 
 from iot_mqtt.pipeline import Batch, CloseReason, Context, Stage, TlsContext
 
+#: When the certificates are valid that are not made for another time, in seconds since 1970.
+NOW = 1.8e9
+
 
 class Files:
     """An authority, a server certificate, and a client certificate, as files."""
@@ -48,7 +51,7 @@ class Files:
 
 def renew(context: TlsContext, *, changed_only: bool = True) -> bool:
     """Whether there was something new in its files."""
-    return context.take(context.look(changed_only=changed_only))
+    return context.take(context.look(changed_only=changed_only), NOW)
 
 
 class Echo(Stage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import subprocess
 import sys
@@ -145,3 +146,14 @@ def test_a_look_at_files_loads_no_library_of_clusters() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_certificate_of_another_time_is_noted(files: Files) -> None:
+    """One that is not valid yet as well as one that is over: the node could serve, and no client would come."""
+    early = datetime.datetime(2900, 1, 1, tzinfo=datetime.UTC)
+    issued = files.authority.issue_cert("b", not_before=early, not_after=early + datetime.timedelta(days=1))
+    files.save("early", issued)
+    code, output = check(files, *SERVER, f"{TLS}.certificates=[{{cert: {{}}/early.pem, key: {{}}/early.key}}]")
+    assert code == 0
+    assert f"{TLS}.cert: the certificate {files.folder}/early.pem is not valid before 2900-01-01 00:00:00 UTC" in output
+    assert "server.pem is" not in output

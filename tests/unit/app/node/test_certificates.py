@@ -104,9 +104,78 @@ def test_new_files_come_by_themselves_and_wrong_ones_are_an_alarm(path: str, cap
     assert 'iot_mqtt_tls_outdated{listener="mqtts"} 0.0' in shown()
 
 
+def looked_at(certificates: Certificates) -> None:
+    """Often enough for new files to be seen."""
+    for _ in range(2):
+        certificates.look(changed_only=True)()
+
+
+def test_a_certificate_of_later_waits_until_it_is_valid(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    """No client would believe it before: the one that is valid serves them, and an alarm says until when."""
+    certificates, clock = made(path, 950)
+    write(Path(path), 1042)
+    looked_at(certificates)
+    words = "is not valid before 1972-08-10 00:00:00 UTC: the one of before serves until then"
+    assert certificates.alarms == (f"listener mqtts: the new certificate {path} {words}",)
+    assert caplog.messages == [*certificates.alarms], "once"
+    (facts,) = certificates.facts()
+    assert (facts.outdated, facts.days_left) == (True, {path: 50})
+    clock.advance(2 * 86_400)
+    looked_at(certificates)
+    (facts,) = certificates.facts()
+    assert (facts.outdated, facts.days_left) == (False, {path: 90})
+    assert not certificates.alarms
+
+
+def test_a_certificate_of_later_waits_for_no_other_that_is_over(path: str) -> None:
+    """Nobody is served by either; nor does it wait at a start."""
+    alarm = f"listener mqtts: the certificate {path} is not valid before 1972-08-10 00:00:00 UTC: no client accepts it"
+    certificates, _ = made(path, 1001)
+    write(Path(path), 1042 + 60)
+    looked_at(certificates)
+    assert certificates.alarms == (alarm.replace("08-10", "10-09"),)
+    write(Path(path), 1042)
+    certificates, _ = made(path, 950)
+    assert certificates.alarms == (alarm,)
+
+
+def test_files_that_are_wrong_end_the_wait_for_those_of_later(path: str) -> None:
+    """They are not what anybody wants any more, and nor is the old one of before them if it comes back."""
+    certificates, clock = made(path, 950)
+    for text in ("nothing", Path(path).read_text()):
+        write(Path(path), 1042)
+        looked_at(certificates)
+        Path(path).write_text(text)
+        looked_at(certificates)
+        assert "is not valid before" not in "".join(certificates.alarms)
+    clock.advance(2 * 86_400)
+    looked_at(certificates)
+    assert certificates.facts()[0].days_left == {path: 48}
+    assert not certificates.alarms
+
+
+def test_a_new_list_of_revoked_certificates_waits_for_nothing(tmp_path: Path) -> None:
+    """Who was revoked is kept out, whatever else is new."""
+    certificates, _, files, _ = with_list(tmp_path, 101)
+    serve(files, days=(103, 200))
+    looked_at(certificates)
+    assert certificates.facts()[0].outdated
+    write_list(files, "crl", begins=100, ends=116)
+    looked_at(certificates)
+    assert not certificates.facts()[0].outdated
+    assert "no client accepts it" in certificates.alarms[0]
+
+
+def serve(files: Files, *, days: tuple[float, float]) -> None:
+    """Put a certificate of these days in place, which count from 1970."""
+    begin, end = (datetime.datetime.fromtimestamp(day * 86_400, datetime.UTC) for day in days)
+    files.save("server", files.authority.issue_cert("localhost", not_before=begin, not_after=end))
+
+
 def with_list(tmp_path: Path, day: float) -> tuple[Certificates, ManualClock, Files, str]:
     """A port with a list that is good from the hundredth to the hundred and eighth day."""
     files, clock = Files(tmp_path), ManualClock(wall=day * 86_400)
+    serve(files, days=(50, 1000))
     path = write_list(files, "crl")
     certificates = Certificates(clock)
     settings = TlsSettings(files.certificate, files.key, client_ca=files.client_ca, crl=(path,))
