@@ -23,4 +23,12 @@ def measure(directory: Path) -> DiskUse:
                 # The database removed it meanwhile.
                 continue
     system = statvfs(directory)
-    return DiskUse(used, system.f_bavail * system.f_frsize)
+    free = system.f_bavail * system.f_frsize
+    return DiskUse(used, free, inodes=system.f_files, inodes_free=system.f_favail)
+
+
+def left_on(directory: Path) -> str:
+    """What the file system still has, for whoever is told that it has no space: of bytes or of inodes."""
+    system = statvfs(directory)
+    inodes = f" and {system.f_favail} inodes" if system.f_files else ""
+    return f"{system.f_bavail * system.f_frsize} bytes{inodes} are free"

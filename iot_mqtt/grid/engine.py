@@ -15,8 +15,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from errno import ENOSPC
 from functools import partial
-from os import fsync, getpid, posix_fallocate
+from os import fsync, getpid, posix_fallocate, strerror
 from pathlib import Path
 from struct import Struct
 from typing import Final, cast
@@ -39,6 +40,7 @@ from rocksdict import (
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.commit_log import CommitLog, pending, segments
 from iot_mqtt.grid.commit_record import decode, encode
+from iot_mqtt.grid.disk import left_on
 from iot_mqtt.grid.faults import Damaged, InUse, OpenFault, TooNew
 from iot_mqtt.grid.garbage import next_range, tables
 from iot_mqtt.grid.tags import TAGS
@@ -411,7 +413,8 @@ class Engine:
             return InUse(f"{self.directory} is in use{self._holder()}: two brokers cannot share a data directory")
         if text.startswith(("Corruption", "Invalid argument")):
             return Damaged(self.directory, text)
-        return OpenFault(f"{self.directory} cannot be opened: {text}")
+        left = f"; {left_on(self.directory)}" if strerror(ENOSPC) in text else ""
+        return OpenFault(f"{self.directory} cannot be opened: {text}{left}")
 
     def _holder(self) -> str:
         with suppress(OSError, ValueError):

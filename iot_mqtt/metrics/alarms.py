@@ -32,6 +32,11 @@ _KNOWN: Final = tuple(
             "give the node or the grid servers more room, shorten log.retention, or purge sessions that nobody reads",
         ),
         (
+            r"^disk (?:alarm|full): .* inodes used",
+            "inodes",
+            "see with df -i; remove small files from the node's file system, or give it one with more inodes",
+        ),
+        (
             r"^disk full: .* have to stay free",
             "room",
             "make room on the node's disk, which others may have filled, or give it a larger one",

@@ -108,6 +108,8 @@ _LOG_GAUGES = (
     ("disk_used", "disk_used_bytes", "Bytes that the grid takes on disk."),
     ("disk_limit", "disk_limit_bytes", "Bytes that it may take."),
     ("disk_free", "disk_free_bytes", "Bytes that its file system still has."),
+    ("inodes", "disk_inodes", "Inodes of its file system; 0: it does not count them."),
+    ("inodes_free", "disk_inodes_free", "Inodes that its file system still has."),
     ("uncommitted_bytes", "uncommitted_bytes", "Bytes of messages that wait for a commit."),
     ("uncommitted_operations", "uncommitted_operations", "Writes that wait for a commit."),
 )

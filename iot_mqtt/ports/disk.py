@@ -7,14 +7,17 @@ from typing import NamedTuple
 
 
 class DiskUse(NamedTuple):
-    """Bytes."""
+    """Bytes, and inodes: a file system that has none left takes no new file, however many bytes are free."""
 
-    #: That the grid takes on its file system.
+    #: Bytes that the grid takes on its file system.
     used: int
-    #: That the file system still has.
+    #: Bytes that the file system still has.
     free: int
-    #: That the grid may need for a while, beyond what it takes: it writes files anew before it removes the old ones.
+    #: Bytes that the grid may need for a while, beyond what it takes: it writes files anew before it removes the old.
     passing: int = 0
+    #: Of the file system; 0: it does not count them.
+    inodes: int = 0
+    inodes_free: int = 0
 
 
 #: Asked now and then; raises ``OSError`` when it can't be told.

@@ -73,6 +73,9 @@ class LogInfo:
     disk_used: int
     disk_limit: int
     disk_free: int
+    #: Of the node's file system; 0 of 0: it does not count them.
+    inodes: int
+    inodes_free: int
     uncommitted_bytes: int
     uncommitted_operations: int
     #: Why commits fail; None: they do not.

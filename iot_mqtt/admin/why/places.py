@@ -83,6 +83,7 @@ def _room(facts: Facts) -> Iterator[Finding]:
             if log.disk_limit
             else f"{log.disk_free} bytes are free, which log.disk_reserve keeps"
         )
+        room += f", {log.inodes_free} of {log.inodes} inodes are free" if log.inodes else ""
         text = f"the {what} is full: {room}, so nothing of QoS 1 or 2 that would have to be kept is taken"
         helps = (
             "make room; log.disk_limit, log.retention" if what == "disk" else "give the grid more room; log.retention"

@@ -57,6 +57,8 @@ def _screen(found: Json) -> Iterator[tuple[str, str]]:
     yield "read", f"{found['pages_read']} pages, {size(found['bytes_read'])} with the index"
     yield "damaged pages", plain(found["damaged_pages"])
     yield "disk", room(found["disk_used"], found["disk_limit"], found["disk_level"], found["disk_free"])
+    if found.get("inodes"):
+        yield "inodes", f"{found['inodes_free']} of {found['inodes']} are free"
     waiting = f"{found['uncommitted_operations']} writes, {size(found['uncommitted_bytes'])} of messages"
     yield "uncommitted", waiting
     yield "commits", "succeed" if found["trouble"] is None else f"FAIL: {plain(found['trouble'])}"

@@ -34,10 +34,12 @@ class DiskRoom:
         self._began = self._next_at = clock.monotonic()
 
     def look(self) -> None:
-        """Measure the disk, and have room made if it is full. Called every second or so."""
+        """Measure the disk, and have room made if it is full. Called every second or so. Where inodes lack, there are
+        none for a merge.
+        """
         self._budget.measure()
         now = self._clock.monotonic()
-        if self._budget.full and not self._merging and now >= self._next_at:
+        if self._budget.lacks_bytes and not self._merging and now >= self._next_at:
             self._merging, self._began = True, now
             drive(self._merge(), self._ended, self._failed)
 

@@ -13,7 +13,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from iot_mqtt.broker.publishing.budget import Budget, DiskLevel
+from iot_mqtt.broker.publishing.budget import Budget
+from iot_mqtt.broker.publishing.fullness import DiskLevel
 from iot_mqtt.broker.upkeep import Upkeep
 from iot_mqtt.grid.ignite import IgniteGrid
 from iot_mqtt.grid.log import GridLog

@@ -7,11 +7,13 @@ the cluster lets it in.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +33,7 @@ from iot_mqtt.app.data_lock import holding
 from iot_mqtt.app.logging import configure_logging, reopen_log
 from iot_mqtt.app.node.notifying import Notifier
 from iot_mqtt.app.node.service import Service
+from iot_mqtt.grid.disk import left_on
 from iot_mqtt.grid.faults import OpenFault
 from iot_mqtt.pipeline.descriptors import raise_limit
 from iot_mqtt.pipeline.reactor import install
@@ -198,8 +201,16 @@ def reason(failure: Failure) -> str:
     """Why a node did not start, for people."""
     error = failure.value
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
-        return f"{error.filename}: {error.strerror}"
+        return f"{error.filename}: {error.strerror}{_left(error)}"
     return failure.getErrorMessage()
+
+
+def _left(error: OSError) -> str:
+    """Of bytes and of inodes, where there is no space: one of them ran out."""
+    if error.errno == errno.ENOSPC:
+        with suppress(OSError):
+            return f"; {left_on(Path(error.filename).parent)}"
+    return ""
 
 
 def _refused(why: str) -> int:

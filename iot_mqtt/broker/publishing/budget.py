@@ -3,6 +3,7 @@
 ::
 
     disk     NONE ─(80 %)─▶ ALARM ─(100 %)─▶ FULL      what would be stored is refused (v5: 0x97) or waits (3.x)
+    inodes   the same, of those of the file system
     memory   commits fail, or take too long            whoever adds to what waits for a commit is not read from
 
 Everything goes on by itself when there is room again. QoS 0 that nobody stores is never held off.
@@ -16,6 +17,7 @@ from enum import StrEnum
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
+from iot_mqtt.broker.publishing.fullness import DiskLevel, Fullness, fullest
 from iot_mqtt.broker.settings import BudgetSettings
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.disk import DiskMeter
@@ -26,23 +28,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The share of the limit at which the alarm begins, and below which it ends.
-ALARM_SHARE = 0.80
-CALM_SHARE = 0.78
-#: A full disk has room again when this share of its limit, or so many bytes, are free of it.
-ROOM_SHARE = 0.03
+#: So much is room again on a disk that was full.
 ROOM_BYTES = 8 * 1024 * 1024
+ROOM_INODES = 32
+#: Inodes that have to stay free: the grid makes new files before it removes the old ones, and the node has others.
+INODES_KEPT = 32
 #: After so large a share of the room was written, and so many bytes, the disk is looked at before its time.
 LOOK_SHARE = 0.125
 LOOK_BYTES = 1024 * 1024
-
-
-class DiskLevel(StrEnum):
-    """How full it is."""
-
-    NONE = "none"
-    ALARM = "alarm"
-    FULL = "full"
 
 
 class Pause(StrEnum):
@@ -98,12 +91,16 @@ class Budget:
         #: Bytes taken since the disk was looked at, and those after which it is looked at again.
         self._unseen = 0
         self._allowance = inf if meter is None else LOOK_BYTES
+        #: How full the disk is, of bytes and of inodes, and as the fuller of both.
+        self._space, self._inodes = Fullness(ROOM_BYTES), Fullness(ROOM_INODES)
         self.level = DiskLevel.NONE
         #: The same as ``level is FULL``, for the hot path.
         self.full = False
         #: Too much waits for a commit.
         self.crowded = False
         self.disk_used = self.disk_limit = self.disk_free = 0
+        #: Of the file system; 0 of 0: it does not count them.
+        self.inodes = self.inodes_free = 0
         #: Bytes that have to stay free.
         self._kept = 0
 
@@ -125,7 +122,11 @@ class Budget:
         self.disk_used, self.disk_free = use.used, use.free
         self.disk_limit = self._limit(use.passing)
         self._allowance = max(LOOK_BYTES, (self.disk_limit - self.disk_used) * LOOK_SHARE)
-        level = self._judged()
+        self.inodes, self.inodes_free = use.inodes, use.inodes_free
+        self._space.look(self.disk_used, self.disk_limit)
+        if self.inodes:
+            self._inodes.look(self.inodes - self.inodes_free, self.inodes - INODES_KEPT)
+        level = fullest(self._space, self._inodes)
         if level is not self.level:
             self.level, self.full = level, level is DiskLevel.FULL
             self._tell()
@@ -142,17 +143,16 @@ class Budget:
         available = max(0, self.disk_used + self.disk_free - self._kept)
         return min(self._settings.disk_limit or available, available)
 
-    def _judged(self) -> DiskLevel:
-        used, limit = self.disk_used, self.disk_limit
-        room = limit - used
-        if room <= 0 or (self.full and room < min(limit * ROOM_SHARE, ROOM_BYTES)):
-            return DiskLevel.FULL
-        share = ALARM_SHARE if self.level is DiskLevel.NONE else CALM_SHARE
-        return DiskLevel.ALARM if used >= limit * share else DiskLevel.NONE
+    @property
+    def lacks_bytes(self) -> bool:
+        """Whether removed entries should give back what they take."""
+        return self._space.level is DiskLevel.FULL
 
     def _tell(self) -> None:
         subject = self._settings.subject
         figures = {"used": self.disk_used, "limit": self.disk_limit, "free": self.disk_free}
+        if self.inodes:
+            figures |= {"inodes": self.inodes, "inodes_free": self.inodes_free}
         if self.level is DiskLevel.FULL:
             logger.error("the %s budget is used up: what would be stored is refused", subject, extra=figures)
         elif self.level is DiskLevel.ALARM:
@@ -164,8 +164,10 @@ class Budget:
     def alarms(self) -> tuple[str, ...]:
         """What an operator has to know, in words."""
         found = []
-        if self.level is not DiskLevel.NONE:
-            found.append(f"{self._settings.subject} {self.level.value}: {self._room_in_words()}")
+        subject = self._settings.subject
+        for one, words in ((self._space, self._room_in_words), (self._inodes, self._inodes_in_words)):
+            if one.level is not DiskLevel.NONE:
+                found.append(f"{subject} {one.level.value}: {words()}")
         store = self._store
         if store.failing:
             found.append(f"the grid does not take writes: {store.trouble}")
@@ -175,10 +177,14 @@ class Budget:
 
     def _room_in_words(self) -> str:
         used, limit, own = self.disk_used, self.disk_limit, self._settings.disk_limit
-        if self.full and self._kept and not (own and limit == own):
+        if self.lacks_bytes and self._kept and not (own and limit == own):
             # Others have filled the file system: a share of what is left for the node would say nothing.
             return f"{self.disk_free} bytes free, and {self._kept} have to stay free; the node itself takes {used}"
         return f"{used} of {limit} bytes used ({100 * used // max(1, limit)} %)"
+
+    def _inodes_in_words(self) -> str:
+        used = self.inodes - self.inodes_free
+        return f"{used} of {self.inodes} inodes used ({100 * used // self.inodes} %), {INODES_KEPT} have to stay free"
 
     # Memory.
 

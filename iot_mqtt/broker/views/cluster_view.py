@@ -11,7 +11,8 @@ from typing import Protocol
 from iot_mqtt.broker.cluster.rebalancing import Rebalancing
 from iot_mqtt.broker.connections.draining import Draining
 from iot_mqtt.broker.facade import ClusterInfo, DrainInfo, MemberInfo, ShareInfo
-from iot_mqtt.broker.publishing.budget import Budget, DiskLevel
+from iot_mqtt.broker.publishing.budget import Budget
+from iot_mqtt.broker.publishing.fullness import DiskLevel
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.cluster_status import ClusterStatus, PeerStatus, clock_words
 from iot_mqtt.ports.counters import Counters

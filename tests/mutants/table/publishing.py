@@ -58,6 +58,14 @@ PUBLISHING: Final = (
         harmless="answers keep their order, and the CONNACK of a session that is kept waits for the same commit",
     ),
     Mutation(
+        "publishing.inodes-unseen",
+        "iot_mqtt/broker/publishing/budget.py",
+        "        if self.inodes:\n            self._inodes.look(",
+        "        if not self.inodes:\n            self._inodes.look(",
+        ("tests/unit/broker/test_disk_budget.py",),
+        "a disk whose inodes have run out is no alarm",
+    ),
+    Mutation(
         "publishing.refused-id-stays",
         _ANSWERS,
         "            session.inbound.release(ids[position])\n",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from iot_mqtt.broker.driving import drive
-from iot_mqtt.broker.publishing.budget import DiskLevel
+from iot_mqtt.broker.publishing.fullness import DiskLevel
 from iot_mqtt.broker.settings import BudgetSettings, LogUse
 from iot_mqtt.codec import Ack, Connect, Packet, PacketType, Publish
 from iot_mqtt.errors import ReasonCode, Refused
@@ -31,11 +31,13 @@ class Disk:
     free: int = 1000 * MIB
     broken: bool = False
     passing: int = 0
+    inodes: int = 0
+    inodes_free: int = 0
 
     def __call__(self) -> DiskUse:
         if self.broken:
             raise OSError("no such directory")
-        return DiskUse(self.used, self.free, self.passing)
+        return DiskUse(self.used, self.free, self.passing, self.inodes, self.inodes_free)
 
 
 def full_node(disk: Disk, **options: Any) -> Node:
@@ -133,6 +135,36 @@ def test_the_file_system_limits_as_well(limit: int, reserve: int, used: int, fre
     node = Node(budget=BudgetSettings(disk_limit=limit * MIB, disk_reserve=reserve * MIB), disk=disk)
     node.broker.publishing.budget.measure()
     assert node.broker.publishing.budget.level is level
+
+
+def test_inodes_run_out_as_bytes_do() -> None:
+    """Some are kept for what is under way; the alarm says which of the two it is."""
+    disk, levels = Disk(inodes=1032), []
+    budget = Node(budget=BudgetSettings(disk_reserve=1), disk=disk).broker.publishing.budget
+    for used in (100, 799, 800, 790, 779, 1000, 1032, 971, 969, 100):
+        disk.inodes_free = 1032 - used
+        budget.measure()
+        levels.append(budget.level.value)
+        if used == 1000:
+            assert budget.alarms == ("disk full: 1000 of 1032 inodes used (96 %), 32 have to stay free",)
+            assert budget.full and not budget.lacks_bytes, "a merge would need some"
+    assert levels == ["none", "none", "alarm", "alarm", "none", "full", "full", "full", "alarm", "none"]
+
+
+def test_a_file_system_that_counts_no_inodes_runs_out_of_none() -> None:
+    """It says 0 of 0."""
+    budget = Node(budget=BudgetSettings(disk_reserve=1), disk=Disk()).broker.publishing.budget
+    budget.measure()
+    assert (budget.level, budget.alarms) == (DiskLevel.NONE, ())
+
+
+def test_the_fuller_of_bytes_and_inodes_counts() -> None:
+    """And both are told."""
+    disk = Disk(free=0, inodes=1032, inodes_free=200)
+    budget = Node(budget=BudgetSettings(disk_reserve=1), disk=disk).broker.publishing.budget
+    budget.measure()
+    assert (budget.level, len(budget.alarms)) == (DiskLevel.FULL, 2)
+    assert budget.lacks_bytes
 
 
 @pytest.mark.parametrize(("reserve", "limit"), [(64, 236), (0, 500)])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +14,7 @@ from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.disk import measure
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.engine import FAILURES, Engine
+from iot_mqtt.grid.faults import OpenFault
 from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.contract.driving import Pump
@@ -34,6 +37,36 @@ def test_the_file_system_says_what_is_left(tmp_path: Path) -> None:
     """Without what only root may use."""
     system = os.statvfs(tmp_path)
     assert measure(tmp_path).free == pytest.approx(system.f_bavail * system.f_frsize, rel=0.1)
+
+
+def test_inodes_are_those_of_the_file_system(tmp_path: Path) -> None:
+    """As ``df -i`` has them."""
+    system, use = os.statvfs(tmp_path), measure(tmp_path)
+    assert use.inodes == system.f_files
+    assert use.inodes_free == pytest.approx(system.f_favail, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("inodes", "said"), [((256, 0), "8192 bytes and 0 inodes are free"), ((0, 0), "8192 bytes are free")]
+)
+def test_a_grid_that_has_no_space_to_open_says_of_what(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inodes: tuple[int, int], said: str
+) -> None:
+    """The system calls both the same."""
+    monkeypatch.setattr("iot_mqtt.grid.disk.statvfs", lambda _: statvfs_of(*inodes))
+    monkeypatch.setattr(Engine, "_recover", no_space)
+    with pytest.raises(OpenFault, match=f"No space left on device; {said}$"):
+        Engine(tmp_path / "grid", Event().wait).open()
+
+
+def statvfs_of(inodes: int, free: int) -> SimpleNamespace:
+    """With two blocks of 4096 bytes that are free."""
+    return SimpleNamespace(f_bavail=2, f_frsize=4096, f_files=inodes, f_favail=free)
+
+
+def no_space(_: Engine) -> None:
+    """As where a file cannot be made."""
+    raise Unavailable("x") from OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ class RoomFacts(LogInfo):
     disk_used: int = 2011
     disk_limit: int = 2012
     disk_free: int = 2013
+    inodes: int = 2016
+    inodes_free: int = 2017
     uncommitted_bytes: int = 2014
     uncommitted_operations: int = 2015
     trouble: str | None = None

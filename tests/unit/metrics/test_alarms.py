@@ -40,6 +40,8 @@ def test_names_with_digits_are_different_alarms() -> None:
     [
         ("the grid does not take writes: no space left", "grid"),
         ("disk full: 5 bytes free, and 70 have to stay free; the node itself takes 3", "room"),
+        ("disk alarm: 850 of 1000 inodes used (85 %), 32 have to stay free", "inodes"),
+        ("disk full: 999 of 1000 inodes used (99 %), 32 have to stay free", "inodes"),
         ("7000 bytes wait for a commit: publishers are held off", "commit"),
         ("the node is busy: its loop is later than 0.5 s, and newcomers are refused", "busy"),
         ("the uplink does not take messages: refused; 5 wait in the log", "uplink_trouble"),

@@ -235,6 +235,8 @@ export interface LogFigures {
   disk_used: number;
   disk_limit: number;
   disk_free: number;
+  inodes: number;
+  inodes_free: number;
   uncommitted_bytes: number;
   trouble: string | null;
   node?: string;

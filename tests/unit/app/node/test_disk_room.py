@@ -18,7 +18,7 @@ class Scene:
     """A disk whose fullness, and a grid whose merging, a test decides on."""
 
     def __init__(self) -> None:
-        self.full = True
+        self.lacks_bytes = True
         self.used = 100
         self.merges: list[Deferred[None]] = []
         self.clock = ManualClock()
@@ -45,9 +45,9 @@ class Scene:
 def test_only_a_full_disk_is_merged() -> None:
     """It is work that writes everything anew; elsewhere it is left to the database."""
     scene = Scene()
-    scene.full = False
+    scene.lacks_bytes = False
     assert scene.look(0) == 0
-    scene.full = True
+    scene.lacks_bytes = True
     assert scene.look(0) == 1
 
 

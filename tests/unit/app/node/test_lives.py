@@ -145,6 +145,10 @@ def test_a_node_that_never_served_does_not_wait_to_drain(
             OSError(errno.ENOSPC, "No space left on device", "/data/admin.token"),
             "/data/admin.token: No space left on device",
         ),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/proc/token"),
+            "/proc/token: No space left on device; 0 bytes are free",
+        ),
         (OSError(errno.ENOSPC, "No space left on device"), "[Errno 28] No space left on device"),
         (Unavailable("the grid is away"), "the grid is away"),
     ],

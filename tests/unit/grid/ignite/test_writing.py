@@ -122,7 +122,7 @@ def test_what_was_put_counts_until_the_servers_say_how_full_they_are(pump: FakeP
     pump.until(lambda: bool(room_told))
     assert (room_told, grid.room_use(), grid.capacity) == ([1000], DiskUse(1000, 4000), 7000)
     pump.run(grid.commit(put(b"k", b"x" * 3000)))
-    used, free, _ = grid.room_use()
+    used, free = grid.room_use()[:2]
     assert 4000 < used < 4200
     assert used + free == 5000
     pump.run(grid.commit(put(b"j", b"x" * 3000)))
