@@ -13,12 +13,14 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from twisted.internet.defer import Deferred
 
+from iot_mqtt.admin.audit_beginnings import Beginnings
 from iot_mqtt.admin.audit_chain import Chain, Record, hash_of
 from iot_mqtt.admin.audit_files import Kept, Room, Verified, kept, records_before, verify
 from iot_mqtt.errors import Unavailable
@@ -31,6 +33,8 @@ _LEFT = 1024 * 1024
 LOOKED_AT = 20_000
 #: The first status of an answer that is a refusal.
 _REFUSED = 400
+
+_HELD_UP: Final = "nothing is changed by the API until the audit log can be written"
 
 Found = TypeVar("Found")
 
@@ -82,9 +86,20 @@ class AuditLog:
         #: Why the last record could not be written, or None.
         self.trouble: str | None = None
         #: The thread's.
-        self._chains = {room: Chain(room.folder(folder), room.size(size)) for room in Room}
+        self._beginnings = beginnings = Beginnings(folder)
+        self._chains = {room: Chain(room.folder(folder), room.size(size), room, beginnings) for room in Room}
         last = max(self._chains.values(), key=lambda chain: chain.seq)
         self._seq, self._head = last.seq, last.head
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What an operator should do something about."""
+        return () if self.trouble is None else (f"{_HELD_UP}: {self.trouble}",)
+
+    async def look(self) -> None:
+        """See whether a change could be written down. Called now and then, so that nobody has to try."""
+        with suppress(Unavailable):
+            await self._writing(self._probe)
 
     async def check(self) -> None:
         """Raise ``Unavailable`` where a change could not be written down: then it is not made."""
@@ -101,7 +116,7 @@ class AuditLog:
 
     async def verify(self, expected: str | None = None) -> Verified:
         """Read all of it. ``expected``: a hash that was the last one once, perhaps of another node's log."""
-        return await self._aside(lambda: verify(self._folder, expected))
+        return await self._aside(lambda: verify(self._folder, self._beginnings, expected))
 
     async def _writing(self, call: Callable[[], None]) -> None:
         try:
@@ -109,9 +124,7 @@ class AuditLog:
         except Exception as error:
             if self.trouble is None:
                 unexpected = None if isinstance(error, OSError) else error
-                log.error(
-                    "nothing is changed by the API until the audit log can be written: %s", error, exc_info=unexpected
-                )
+                log.error("%s: %s", _HELD_UP, error, exc_info=unexpected)
             self.trouble = str(error) or type(error).__name__
             raise Unavailable(f"the audit log cannot be written: {error}") from error
         self.trouble = None
@@ -152,7 +165,7 @@ class AuditLog:
 
     def _latest(self, before: int | None, limit: int, wanted: Wanted) -> Latest:
         found, down_to = _found(records_before(self._folder, before), limit, wanted)
-        return Latest(found, down_to, kept(self._folder))
+        return Latest(found, down_to, kept(self._folder, self._beginnings))
 
 
 def _writable(value: Any) -> Any:

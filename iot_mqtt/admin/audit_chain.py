@@ -18,13 +18,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from iot_mqtt.admin.audit_beginnings import Beginnings
 from iot_mqtt.whole_files import sync_directory
 
 #: Bytes after which a file is full, and the least files that a chain has before its oldest goes.
 FILE_BYTES = 4 * 1024 * 1024
 FILES = 16
+#: What the first record calls the previous one where those are gone that were before, and nobody knows their hash.
+LOST: Final = "lost"
 
 Record = dict[str, Any]
 
@@ -32,9 +35,11 @@ Record = dict[str, Any]
 class Chain:
     """One folder's, as it is written. ``OSError`` and ``ValueError`` if it cannot be."""
 
-    def __init__(self, folder: Path, size: int) -> None:
-        """``size``: bytes of all of its files."""
+    def __init__(self, folder: Path, size: int, name: str, beginnings: Beginnings) -> None:
+        """``size``: bytes of all of its files. ``name``: of the chain, among the ``beginnings``."""
         self._folder = folder
+        self._name = name
+        self._beginnings = beginnings
         self._size = size
         self._file_bytes = min(FILE_BYTES, size // FILES)
         #: Of the last record.
@@ -56,6 +61,7 @@ class Chain:
                 os.ftruncate(descriptor, size)  # half a record would be one that nobody can read
                 raise
         self.seq, self.head = record["seq"], record["hash"]
+        self._note_first(record)
 
     def probe(self, seq: int) -> None:
         """Whether a record with this number could be written now."""
@@ -73,6 +79,16 @@ class Chain:
                 os.truncate(files[-1], end)
         for record in islice(backwards(self._folder), 1):
             self.seq, self.head = record["seq"], str(record["hash"])
+        oldest = first(files)
+        if oldest is not None:
+            self._note_first(oldest)
+        elif self._beginnings.of(self._name) is not None:
+            self.head = LOST
+
+    def _note_first(self, record: Record) -> None:
+        """Of a chain that is new, or that a release before has written: what there is now is all that there was."""
+        if self._beginnings.of(self._name) is None:
+            self._beginnings.keep(self._name, record["previous"])
 
     def _file_for(self, seq: int, size: int) -> Path:
         files = paths(self._folder)
@@ -80,12 +96,19 @@ class Chain:
         if files and sizes[-1] + size <= self._file_bytes:
             return files[-1]
         total = sum(sizes) + self._file_bytes
-        for old, bytes_of_old in zip(files, sizes, strict=True):
-            if total <= self._size:
-                break
-            old.unlink()
-            total -= bytes_of_old
+        going = 0
+        while going < len(files) and total > self._size:
+            total -= sizes[going]
+            going += 1
+        if going:
+            self._remove(files[:going], first(files[going:]))
         return self._folder / f"{seq:010d}.jsonl"
+
+    def _remove(self, files: Iterable[Path], then: Record | None) -> None:
+        """``then`` is the first record, which is noted before: what is missing behind it was not removed here."""
+        self._beginnings.keep(self._name, self.head if then is None else then["previous"])
+        for path in files:
+            path.unlink()
 
 
 @contextmanager
@@ -108,9 +131,9 @@ def read(folder: Path) -> Iterator[Record]:
         yield from _records(path, path.read_bytes().splitlines())
 
 
-def first(folder: Path) -> Record | None:
-    """The oldest record, if there is one."""
-    for path in paths(folder):
+def first(files: Iterable[Path]) -> Record | None:
+    """The first record, if there is one."""
+    for path in files:
         with path.open("rb") as file:
             for record in _records(path, islice(file, 1)):
                 return record

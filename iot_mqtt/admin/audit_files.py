@@ -19,7 +19,8 @@ from enum import StrEnum
 from heapq import merge
 from pathlib import Path
 
-from iot_mqtt.admin.audit_chain import Record, backwards, first, hash_of, read
+from iot_mqtt.admin.audit_beginnings import Beginnings
+from iot_mqtt.admin.audit_chain import Record, backwards, first, hash_of, paths, read
 
 
 class Room(StrEnum):
@@ -71,25 +72,29 @@ def records_before(log: Path, before: int | None) -> Iterator[Record]:
     return merge(*(backwards(room.folder(log), before) for room in Room), key=lambda record: -record["seq"])
 
 
-def kept(log: Path) -> tuple[Kept, ...]:
+def kept(log: Path, beginnings: Beginnings) -> tuple[Kept, ...]:
     """Of each chain that has records."""
-    return _kept(_beginnings(log))
+    return _kept(_oldest(log), beginnings)
 
 
-def verify(log: Path, expected: str | None = None) -> Verified:
-    """Hold every record against its hash, its number and those before. ``expected``: a hash that has to be there."""
+def verify(log: Path, beginnings: Beginnings, expected: str | None = None) -> Verified:
+    """Hold every record against its hash, its number and those before, and the first against what the node has removed.
+
+    ``expected``: a hash that has to be there.
+    """
     fault, found = "", None if expected is None else False
     there: tuple[Kept, ...] = ()
     walk = _Walk()
     try:
-        beginnings = _beginnings(log)
-        there = _kept(beginnings)
-        walk.begin(beginnings)
+        oldest = _oldest(log)
+        there = _kept(oldest, beginnings)
+        fault = _lost(log, beginnings)
+        walk.begin(oldest)
         for room, record in _in_order(log):
             walk.step(room, record)
             found = found if found is None else found or record["hash"] == expected
     except (OSError, ValueError) as error:
-        fault = str(error)
+        fault = fault or str(error)
     head = walk.heads.get(Room.CHANGES, "")
     return Verified(not fault, walk.records, walk.first, walk.last, head, fault, found, there)
 
@@ -104,9 +109,9 @@ class _Walk:
         self._head = ""
         self._dense_from = 0
 
-    def begin(self, beginnings: Mapping[Room, Record]) -> None:
+    def begin(self, oldest: Mapping[Room, Record]) -> None:
         """No number is missing from where no chain has lost its beginning any more."""
-        self._dense_from = max((one["seq"] for one in beginnings.values() if not _is_first(one)), default=0)
+        self._dense_from = max((one["seq"] for one in oldest.values() if one["previous"]), default=0)
 
     def step(self, room: Room, record: Record) -> None:
         """``ValueError`` for a record that was changed, or is not the next one."""
@@ -134,15 +139,19 @@ def _of(room: Room, log: Path) -> Iterator[tuple[Room, Record]]:
     return ((room, record) for record in read(room.folder(log)))
 
 
-def _beginnings(log: Path) -> dict[Room, Record]:
-    found = ((room, first(room.folder(log))) for room in Room)
+def _oldest(log: Path) -> dict[Room, Record]:
+    found = ((room, first(paths(room.folder(log)))) for room in Room)
     return {room: record for room, record in found if record is not None}
 
 
-def _kept(beginnings: Mapping[Room, Record]) -> tuple[Kept, ...]:
-    return tuple(Kept(room.value, str(one.get("time", "")), _is_first(one)) for room, one in beginnings.items())
+def _kept(oldest: Mapping[Room, Record], beginnings: Beginnings) -> tuple[Kept, ...]:
+    return tuple(Kept(room, str(one.get("time", "")), not beginnings.of(room)) for room, one in oldest.items())
 
 
-def _is_first(record: Record) -> bool:
-    """And not only the first that is left."""
-    return not record["previous"]
+def _lost(log: Path, beginnings: Beginnings) -> str:
+    """Which records are not there any more that should be, in words. Older ones may be: a power cut has left them."""
+    for room in Room:
+        previous = beginnings.of(room)
+        if previous is not None and all(record["previous"] != previous for record in read(room.folder(log))):
+            return f"records of {room} are gone, and it was not the node that removed them"
+    return ""

@@ -82,6 +82,11 @@ _KNOWN: Final = tuple(
             "mend the file, or who may read it: it is read without a restart. Until then users disabled in it get in",
         ),
         (
+            r"^nothing is changed by the API",
+            "audit",
+            "see that the node can write below audit in its data directory; it goes on by itself",
+        ),
+        (
             r"^the clock of",
             "clock",
             "have NTP (chrony, systemd-timesyncd) set the clock of that machine; a node measures it again by itself",

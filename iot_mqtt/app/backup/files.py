@@ -17,6 +17,8 @@ from iot_mqtt.app.config import Config
 from iot_mqtt.whole_files import new_file
 
 _FOLDERS = ("audit", "plugins")
+#: With which records the audit log begins.
+_BEGINNINGS = "audit.json"
 _NAMED = "named"
 RESTORED = "restored"
 
@@ -44,6 +46,8 @@ def files_below(data_dir: Path) -> Iterator[tuple[str, bytes]]:
     for path, size in sizes.items():
         for name, content in _read(path, path.relative_to(data_dir).as_posix()):
             yield name, content[:size]
+    # Replaced, and before records go: read after them it knows of all that are not there any more.
+    yield from _read(data_dir / _BEGINNINGS, _BEGINNINGS)
 
 
 def _sizes(data_dir: Path) -> dict[Path, int]:
@@ -69,7 +73,7 @@ class Restored:
     def take(self, name: str, content: bytes) -> None:
         """Raises ``BackupError``."""
         parts = PurePosixPath(name).parts
-        if parts[0] not in (*_FOLDERS, _NAMED):
+        if parts[0] not in (*_FOLDERS, _BEGINNINGS, _NAMED):
             raise BackupError(f"the backup has a file {name!r}, for which there is no place")
         named = parts[0] == _NAMED
         path = self._data_dir.joinpath(RESTORED, *parts[1:]) if named else self._data_dir.joinpath(*parts)

@@ -56,7 +56,7 @@ class AdminAccess:
         self.token = load_token(data_dir)
         # One thread, so that records are written in the order of the changes.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="iot-mqtt-audit")
-        audit = AuditLog(Path(data_dir) / _FOLDER, self._thread, reactor.callFromThread, admin.audit_bytes)
+        self.audit = audit = AuditLog(Path(data_dir) / _FOLDER, self._thread, reactor.callFromThread, admin.audit_bytes)
         auditor = Auditor(audit, config.node.id, clock.wall)
         tokens = Tokens(RootToken(self.token), directory, clock.wall)
         lockout = Lockout()

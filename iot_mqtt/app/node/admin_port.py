@@ -99,6 +99,16 @@ class AdminPort:
         """Scheme and port; None while it is closed."""
         return None if self.number is None else (self._config.admin.scheme, self.number)
 
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What an operator should do something about."""
+        return () if self._callers is None else self._callers.audit.alarms
+
+    async def look(self) -> None:
+        """See whether changes could be made. Called regularly."""
+        if self._callers is not None:
+            await self._callers.audit.look()
+
     async def first_password(self) -> str | None:
         """Of the user that the first start of all has just made."""
         return None if self._callers is None else await self._callers.first_password()

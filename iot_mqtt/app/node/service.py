@@ -81,6 +81,8 @@ if TYPE_CHECKING:
 #: Seconds between two looks at the disk, and at what the log's retention is over for.
 DISK_SECONDS = 1.0
 UPKEEP_SECONDS = 5.0
+#: At whether a change could be written into the audit log.
+AUDIT_SECONDS = 10.0
 #: And at retained messages, at a part of them.
 RETAINED_SECONDS = 1.0
 #: Seconds that a node which never served takes to commit what it has begun.
@@ -328,6 +330,8 @@ class Service:
         self._watching.tell(self.broker, self.view, self.accompanied, asking, self.gateways.captures)
         if self._config.admin.enabled:
             ports.append(f"admin={self._open_admin(room)}")
+            self.view.further_alarms.append(lambda: self._admin.alarms)
+            self._repeat(AUDIT_SECONDS, Following(self._admin.look, "the audit log").look)
         follow(self.live, self.broker, self._listeners, self._access)
         self.view.further_alarms.append(lambda: self._certificates.alarms)
         self.view.further_alarms.append(lambda: self._reloads.alarms)

@@ -126,4 +126,20 @@ ADMIN: Final = (
         (_AUDIT_CHAINS,),
         "the last change in the audit log can be forged",
     ),
+    Mutation(
+        "admin.removed-unnoted",
+        "iot_mqtt/admin/audit_chain.py",
+        'self._beginnings.keep(self._name, self.head if then is None else then["previous"])',
+        "pass",
+        ("tests/unit/admin/test_audit_lost.py",),
+        "an audit log that has made room is said to have been robbed",
+    ),
+    Mutation(
+        "admin.lost-begins-anew",
+        "iot_mqtt/admin/audit_chain.py",
+        "            self.head = LOST\n",
+        "            pass\n",
+        ("tests/unit/admin/test_audit_lost.py",),
+        "an audit log that was taken away is whole after the next change",
+    ),
 )

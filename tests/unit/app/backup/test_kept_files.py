@@ -32,3 +32,16 @@ def test_a_moment_is_one_at_which_no_file_grew(tmp_path: Path, monkeypatch: pyte
     looked, sizes = [{path: 4}], files._sizes
     monkeypatch.setattr(files, "_sizes", lambda data_dir: looked.pop() if looked else sizes(data_dir))
     assert dict(files_below(tmp_path)) == {"audit/1.jsonl": b"old\nnew\n"}
+
+
+def test_where_the_audit_log_begins_is_read_behind_its_records(tmp_path: Path) -> None:
+    """It is noted before they are removed: so it knows of all that the copy has not."""
+    path = tmp_path / "audit" / "1.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(b"old\n")
+    (tmp_path / "audit.json").write_bytes(b"before")
+    copied = {}
+    for name, content in files_below(tmp_path):
+        copied[name] = content
+        (tmp_path / "audit.json").write_bytes(b"behind them")
+    assert copied == {"audit/1.jsonl": b"old\n", "audit.json": b"behind them"}
