@@ -87,6 +87,11 @@ _KNOWN: Final = tuple(
             "see that the node can write below audit in its data directory; it goes on by itself",
         ),
         (
+            r"^the log goes on",
+            "log_file",
+            "let a plain file that the node may write have the name that log.file has; it is opened by itself",
+        ),
+        (
             r"^the clock of",
             "clock",
             "have NTP (chrony, systemd-timesyncd) set the clock of that machine; a node measures it again by itself",

@@ -118,6 +118,8 @@ def _unwritable(path: Path) -> str | None:
     if path.is_dir():
         return f"{path} is a directory"
     if path.exists():
+        if not (path.is_file() or path.samefile(os.devnull)):
+            return f"{path} is no plain file"
         return None if os.access(path, os.W_OK) else f"{path} is not writable"
     folder = path.parent
     if not folder.is_dir():

@@ -11,7 +11,6 @@ import json
 import logging
 import sys
 from collections.abc import Callable
-from logging.handlers import WatchedFileHandler
 from typing import TextIO, cast
 
 import structlog
@@ -19,6 +18,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogBeginner
 
 from iot_mqtt.app.config.sections import LogConfig
+from iot_mqtt.app.logging.file import LogFile
 from iot_mqtt.app.logging.flood import FloodFilter
 from iot_mqtt.app.logging.redaction import redact
 
@@ -55,21 +55,24 @@ def set_level(level: str) -> None:
 
 def reopen_log() -> None:
     """Go on in the file of the configured name, which whoever rotates logs may have moved away."""
-    for handler in logging.getLogger().handlers:
-        if isinstance(handler, WatchedFileHandler):
-            try:
-                handler.reopenIfNeeded()
-            except OSError as error:
-                # As it is now, it still says why.
-                print(f"iot-mqtt: the log cannot be opened anew: {error}", file=sys.stderr, flush=True)
+    for file in _files():
+        file.reopenIfNeeded()
+
+
+def log_alarms() -> tuple[str, ...]:
+    """What an operator should do something about."""
+    return tuple(alarm for file in _files() for alarm in file.alarms)
+
+
+def _files() -> list[LogFile]:
+    return [handler for handler in logging.getLogger().handlers if isinstance(handler, LogFile)]
 
 
 def make_handler(config: LogConfig, stream: TextIO | None = None) -> logging.Handler:
     """The one handler: where to, in which form, redacted and thinned out."""
     target = stream or sys.stderr
     if config.file is not None:
-        # A file that logrotate moved away is opened anew.
-        handler: logging.Handler = WatchedFileHandler(config.file, encoding="utf-8")
+        handler: logging.Handler = LogFile(config.file)
     else:
         handler = logging.StreamHandler(target)
     handler.setFormatter(_formatter(config.format, colors=config.file is None and target.isatty()))

@@ -19,6 +19,7 @@ from iot_mqtt.admin.routes import Resource
 from iot_mqtt.app import data_format
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
+from iot_mqtt.app.logging import log_alarms
 from iot_mqtt.app.node.admin_port import AdminPort
 from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector, held
@@ -335,6 +336,7 @@ class Service:
         follow(self.live, self.broker, self._listeners, self._access)
         self.view.further_alarms.append(lambda: self._certificates.alarms)
         self.view.further_alarms.append(lambda: self._reloads.alarms)
+        self.view.further_alarms.append(log_alarms)
         self._certificates.begin(lambda seconds: self._repeat(seconds, self._reloads.certificates.look))
         return ports
 

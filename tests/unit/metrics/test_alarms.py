@@ -51,6 +51,7 @@ def test_names_with_digits_are_different_alarms() -> None:
         ("listener mqtts goes on with its certificates of before: the files of now cannot be used", "certificate"),
         ("access rules were not reloaded, the old ones stay: /etc/certificate/users: cannot be read", "access"),
         ("nothing is changed by the API until the audit log can be written: no such file", "audit"),
+        ("the log goes on in its file of before: /var/log/certificate.log: is no plain file", "log_file"),
         ("the clock of certificate-1 is 3.0 s ahead of those of the other nodes: what expires there", "clock"),
         ("commands do not come from Kafka: no route", "commands"),
         ("webhook 1 (127.0.0.1) does not take events as fast as they come: the oldest are dropped", "webhook"),

@@ -95,6 +95,7 @@ SERVER = (f"{TLS}.cert={{}}/server.pem", f"{TLS}.key={{}}/server.key")
         ),
         (("log.file={}/gone/x.log",), "log.file", "there is no directory {}/gone"),
         (("log.file={}",), "log.file", "is a directory"),
+        (("log.file={}/pipe",), "log.file", "is no plain file"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_a_problem(files: Files, sets: tuple[str, ...], key: str, words: str) -> None:

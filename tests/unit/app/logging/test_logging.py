@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
 from iot_mqtt.app.config.sections import LogConfig
-from iot_mqtt.app.logging import make_handler, observe_twisted
+from iot_mqtt.app.logging import log_alarms, make_handler, observe_twisted, reopen_log
 from iot_mqtt.app.logging.flood import FloodFilter
 from iot_mqtt.app.logging.redaction import redact, redact_text
 
@@ -258,6 +259,47 @@ def test_a_log_file_is_written_and_opened_anew_after_rotation(tmp_path: Path) ->
     handler.close()
     assert "second" in (tmp_path / "log").read_text()
     assert "first" in (tmp_path / "log.1").read_text()
+
+
+@pytest.mark.parametrize("reader", [False, True])
+def test_a_log_that_is_a_pipe_is_refused(tmp_path: Path, *, reader: bool) -> None:
+    """At once: opening it would wait for a reader, and one that does not read would hold up the node."""
+    path = tmp_path / "log"
+    os.mkfifo(path)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if reader else None
+    with pytest.raises(OSError, match="is no plain file"):
+        make_handler(LogConfig(file=str(path)))
+    if descriptor is not None:
+        os.close(descriptor)
+    make_handler(LogConfig(file=os.devnull)).close()
+
+
+@pytest.mark.parametrize("instead", ["pipe", "directory"])
+def test_a_log_whose_name_cannot_be_opened_goes_on_as_it_was(tmp_path: Path, instead: str) -> None:
+    """It says so once, and it is an alarm until the name can be opened."""
+    path, old = tmp_path / "log", tmp_path / "log.1"
+    handler = make_handler(LogConfig(file=str(path), format="json"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        handler.handle(record("first"))
+        path.rename(old)
+        os.mkfifo(path) if instead == "pipe" else path.mkdir()
+        reopen_log()
+        handler.handle(record("second"))
+        handler.handle(record("third"))
+        reason = "is no plain file" if instead == "pipe" else "Is a directory"
+        alarm = f"the log goes on in its file of before: {path}: {reason}"
+        assert log_alarms() == (alarm,)
+        said = [json.loads(line)["message"] for line in old.read_text().splitlines()]
+        assert said == ["first", alarm, "second", "third"]
+        path.unlink() if instead == "pipe" else path.rmdir()
+        handler.handle(record("fourth"))
+        assert not log_alarms()
+        assert "fourth" in path.read_text()
+    finally:
+        root.removeHandler(handler)
+        handler.close()
 
 
 def test_the_whole_process_logs_to_standard_error_in_one_form() -> None:
