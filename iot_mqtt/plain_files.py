@@ -14,12 +14,23 @@ from typing import Final
 _NOTHING: Final = Path(os.devnull).stat().st_rdev
 
 _NOT_PLAIN: Final = "is no plain file"
+_EMPTIED: Final = "is empty, and was not before: one that is to say nothing has a comment in it"
 
 
 def read_plain(path: str, most: int = -1) -> bytes:
     """All of it, or its first ``most`` bytes. Raises ``OSError``."""
     with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
         return file.read(most)
+
+
+def read_again(path: str, *, had_content: bool) -> bytes:
+    """All of a file that was read before. Raises ``OSError``, also if it ``had_content`` and is empty now: that is what
+    a redirection that was cut short, or a full disk, leaves of it.
+    """
+    content = read_plain(path)
+    if had_content and not content:
+        raise OSError(errno.ENODATA, _EMPTIED, path)
+    return content
 
 
 def require_plain(path: str) -> None:

@@ -7,8 +7,9 @@ import sys
 
 import click
 
-from iot_mqtt.app.config import ConfigError, load_checked, read_config
+from iot_mqtt.app.config import ConfigError, load_checked
 from iot_mqtt.app.config.cli import config_options, refused
+from iot_mqtt.app.config.reading import Rereading
 from iot_mqtt.app.lazy import importing
 
 
@@ -31,4 +32,4 @@ def serve(path: str | None, sets: tuple[str, ...]) -> None:
     with importing():
         from iot_mqtt.app.node import lives
 
-    sys.exit(lives.run(loaded, lambda: read_config(path, sets)))
+    sys.exit(lives.run(loaded, Rereading(loaded, sets)))

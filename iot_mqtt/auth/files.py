@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from iot_mqtt.plain_files import read_plain
+from iot_mqtt.plain_files import read_again
 
 T = TypeVar("T")
 Signature = tuple[int, int, int] | None
@@ -34,6 +34,8 @@ class Looked(Generic[T]):
     signature: Signature
     #: What its text says; of a wrong one, what it said before.
     content: T
+    #: There was a text that said it, if only a comment.
+    had_content: bool
     #: Why the text that is there cannot be used.
     error: FileError | None = None
 
@@ -51,7 +53,8 @@ class WatchedFile(Generic[T]):
         self._parse = parse
         # Looked at first: a change while it is being read is then seen by the next look.
         signature = signature_of(path)
-        self._now = Looked(signature, parse(read_text(path), path))
+        text = read_text(path)
+        self._now = Looked(signature, parse(text, path), bool(text))
 
     @property
     def content(self) -> T:
@@ -69,9 +72,10 @@ class WatchedFile(Generic[T]):
         if changed_only and signature == now.signature:
             return now
         try:
-            return Looked(signature, self._parse(read_text(self.path), self.path))
+            text = read_text(self.path, had_content=now.had_content)
+            return Looked(signature, self._parse(text, self.path), bool(text))
         except FileError as error:
-            return Looked(signature, now.content, error)
+            return Looked(signature, now.content, now.had_content, error)
 
     def take(self, looked: Looked[T]) -> FileError | None:
         """Go by this from now on. A wrong text is told once, not at every look."""
@@ -79,10 +83,10 @@ class WatchedFile(Generic[T]):
         return None if looked is before else looked.error
 
 
-def read_text(path: str) -> str:
-    """The file's text; ``FileError`` if it cannot be read or is no UTF-8."""
+def read_text(path: str, *, had_content: bool = False) -> str:
+    """The file's text; ``FileError`` if it cannot be read or is no UTF-8, or if one that ``had_content`` is empty."""
     try:
-        data = read_plain(path)
+        data = read_again(path, had_content=had_content)
     except OSError as error:
         raise FileError(path, None, f"cannot be read: {error.strerror}") from error
     try:

@@ -15,7 +15,7 @@ import yaml
 
 from iot_mqtt.app.config.errors import Layer, Origin, Problem
 from iot_mqtt.app.config.yaml_loader import Loader, yaml_of
-from iot_mqtt.plain_files import read_plain
+from iot_mqtt.plain_files import read_again
 
 ENVIRONMENT_PREFIX = "IOT_MQTT__"
 _NEARLY = "IOT_MQTT_"
@@ -43,10 +43,14 @@ def default_file() -> str | None:
     return DEFAULT_FILE if Path(DEFAULT_FILE).is_file() else None
 
 
-def file_settings(path: str, problems: list[Problem], layer: Layer = Layer.FILE) -> list[Setting]:
-    """Every leaf of a YAML file with its line and column; none if it is not readable as one mapping."""
+def file_settings(
+    path: str, problems: list[Problem], layer: Layer = Layer.FILE, *, had_content: bool = False
+) -> list[Setting]:
+    """Every leaf of a YAML file with its line and column; none if it is not readable as one mapping. One that
+    ``had_content`` must not be empty.
+    """
     try:
-        root = yaml.compose(read_plain(path).decode(), Loader=Loader)
+        root = yaml.compose(read_again(path, had_content=had_content).decode(), Loader=Loader)
     except OSError as error:
         problems.append(Problem(Origin(layer, path), "", _reason(error)))
         return []

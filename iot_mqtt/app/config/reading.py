@@ -90,10 +90,19 @@ class LoadedConfig:
 Reread = Callable[[], LoadedConfig]
 
 
-def read_config(path: str | None, sets: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> LoadedConfig:
-    """The layers, each key known and well-typed; whether a node could serve with them is not asked yet."""
+def read_config(
+    path: str | None,
+    sets: Iterable[str] = (),
+    environ: Mapping[str, str] | None = None,
+    *,
+    had_content: bool = False,
+) -> LoadedConfig:
+    """The layers, each key known and well-typed; whether a node could serve with them is not asked yet.
+
+    A file that ``had_content`` when it was read before must not be empty.
+    """
     problems: list[Problem] = []
-    file = () if path is None else tuple(file_settings(path, problems))
+    file = () if path is None else tuple(file_settings(path, problems, had_content=had_content))
     variables = os.environ if environ is None else environ
     environment = tuple(environment_settings(variables))
     unread = tuple(look_alikes(variables, schema.keys(known_listeners())))
@@ -102,6 +111,23 @@ def read_config(path: str | None, sets: Iterable[str] = (), environ: Mapping[str
     data_dir = data_dir_of((file, environment, command), str(default_of("node.data_dir")))
     changed = tuple(changed_settings(data_dir, problems))
     return assembled(Layers(file, changed, environment, command, path, unread), problems)
+
+
+class Rereading:
+    """Reads a configuration again that a node runs with; a ``Reread``, in any thread."""
+
+    def __init__(
+        self, loaded: LoadedConfig, sets: Iterable[str] = (), environ: Mapping[str, str] | None = None
+    ) -> None:
+        self._path = loaded.file
+        self._sets = tuple(sets)
+        self._environ = environ
+        self._had_content = bool(loaded.layers.file)
+
+    def __call__(self) -> LoadedConfig:
+        loaded = read_config(self._path, self._sets, self._environ, had_content=self._had_content)
+        self._had_content = bool(loaded.layers.file)
+        return loaded
 
 
 def assembled(layers: Layers, problems: Iterable[Problem] = ()) -> LoadedConfig:

@@ -80,6 +80,22 @@ ACCESS: Final = (
         "clients that have hung up are asked for, in front of those who wait",
     ),
     Mutation(
+        "access.emptied-file",
+        "iot_mqtt/plain_files.py",
+        "if had_content and not content:",
+        "if not had_content and not content:",
+        ("tests/unit/auth/test_emptied_files.py", "tests/unit/app/config/test_emptied_config.py"),
+        "a redirection that was cut short locks everybody out",
+    ),
+    Mutation(
+        "access.emptied-twice",
+        "iot_mqtt/auth/files.py",
+        "return Looked(signature, now.content, now.had_content, error)",
+        "return Looked(signature, now.content, False, error)",
+        ("tests/unit/auth/test_emptied_files.py",),
+        "it does when it is read a second time",
+    ),
+    Mutation(
         "access.certificate-of-later",
         "iot_mqtt/pipeline/tls_context.py",
         "return early and (self.lists",

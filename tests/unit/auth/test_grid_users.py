@@ -224,7 +224,7 @@ def test_a_user_deleted_from_the_file_stays_if_the_grid_has_it(site: Site, tmp_p
     site.open("file", "grid", users_file=str(users))
     site.put("ann", password="pw")
     site.gone.clear()
-    users.write_text("")
+    users.write_text("\n")
     site.access.look(changed_only=False)()
     assert site.gone == [frozenset({"bob"})]
 

@@ -130,7 +130,7 @@ def test_a_user_who_is_disabled_stays_out(site: Site) -> None:
     assert verdict.reason is ReasonCode.NOT_AUTHORIZED
 
 
-@pytest.mark.parametrize("line", ["", "ann:!{hash}\n"], ids=["deleted", "disabled"])
+@pytest.mark.parametrize("line", ["\n", "ann:!{hash}\n"], ids=["deleted", "disabled"])
 def test_who_is_gone_is_told_of_and_has_no_rights(site: Site, line: str) -> None:
     """Whoever listens hears the names once; nothing is done in the name of a session that is left behind."""
     access = site.open()
@@ -252,7 +252,7 @@ def test_a_user_removed_while_a_thread_is_busy_stays_out(site: Site) -> None:
     """What the file says when the verdict comes is what counts."""
     site.open()
     waiting = start(site.access.authenticator.authenticate(attempt("ann", b"pw")))
-    site.write(site.users, "")
+    site.write(site.users, "\n")
     site.access.look(changed_only=False)()
     site.threads.turn()
     assert outcome(waiting) == WRONG
