@@ -24,13 +24,16 @@ from iot_mqtt.topics.policies import (
     Sticky,
 )
 from iot_mqtt.topics.reserved import RESERVED, is_notice_of_a_bridge, is_reserved
-from iot_mqtt.topics.retained import Page, RetainedIndex
+from iot_mqtt.topics.retained import LOOK, Page, RetainedIndex
 from iot_mqtt.topics.route import Receiver, Route, combined, merged
 from iot_mqtt.topics.routes import PolicyFactory, Routes
 from iot_mqtt.topics.shared import SharedGroup
+from iot_mqtt.topics.sorted_topics import Effort
 
 __all__ = [
     "combined",
+    "Effort",
+    "LOOK",
     "MAX_LEVELS",
     "MIXED",
     "POLICIES",

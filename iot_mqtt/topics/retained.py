@@ -8,19 +8,23 @@ Topics are in byte order. A filter is read by seeking, not by looking at everyth
 
     +/status     a/run  a/status  a/temp  a/volt  b/run  b/status
                    |----> hit       |---------------> |--> hit
+
+Topics of fewer levels than the filter are passed over without being held against it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from iot_mqtt.topics.filters import is_wildcard
-from iot_mqtt.topics.sorted_topics import SortedTopics
+from iot_mqtt.topics.sorted_topics import Effort, SortedTopics
 from iot_mqtt.values import Message
 
-#: Topics that one page looks at, matching or not, before it is handed out unfilled.
-_EFFORT = 5_000
+#: Of ``Effort``: what holding a topic against a filter takes, a microsecond or so.
+LOOK: Final = 8
+#: What a page takes at most, where nobody says how much that is, before it is handed out unfilled.
+_EFFORT = 5_000 * LOOK
 #: The byte after "/": a prefix that ends with it instead of "/" is the first that is behind all its topics.
 _BEHIND_SLASH = b"0"
 #: The first topic behind all that begin with "$".
@@ -102,8 +106,8 @@ class RetainedIndex:
             self._sorted.add_all(self._unsorted)
             self._unsorted = {}
 
-    def scan(self, filter: str, after: bytes | None, limit: int, effort: int = _EFFORT) -> Page:
-        """The next page in topic order: at most ``limit`` (> 0) messages, for at most ``effort`` topics looked at.
+    def scan(self, filter: str, after: bytes | None, limit: int, effort: Effort | None = None) -> Page:
+        """The next page in topic order: at most ``limit`` (> 0) messages, and no more when the effort is used up.
 
         A page may be short or empty and yet not the last: a filter can pass over many topics between two that
         match, and a turn must not take long.
@@ -116,7 +120,7 @@ class RetainedIndex:
         start = b"" if after is None else after + b"\0"
         if filter.endswith("#") and not is_wildcard(filter[:-1]):
             return self._below(filter[:-2].encode(), start, limit, everything=filter == "#")
-        return self._seek(filter.encode().split(b"/"), start, limit, effort)
+        return self._seek(filter.encode().split(b"/"), start, limit, effort or Effort(_EFFORT))
 
     def page(self, filter: str, after: bytes | None, limit: int) -> list[Message]:
         """The next ``limit`` messages in topic order; fewer only at the end, however long that takes."""
@@ -150,19 +154,22 @@ class RetainedIndex:
         held = self._messages
         return Page([held[topic] for topic in topics], topics[-1] if topics and len(topics) == limit else None)
 
-    def _seek(self, levels: Sequence[bytes], start: bytes, limit: int, effort: int) -> Page:
+    def _seek(self, levels: Sequence[bytes], start: bytes, limit: int, effort: Effort) -> Page:
         """Any other filter: from topic to topic that may match."""
         found: list[Message] = []
-        topic = self._sorted.ceiling(start)
+        ceiling = self._sorted.ceiling
+        # "a/#" includes "a" itself.
+        slashes = len(levels) - (2 if levels[-1] == b"#" else 1)
+        topic = ceiling(start, slashes, effort)
         while topic is not None:
             onward = next_candidate(levels, topic)
             if onward is None:
                 found.append(self._messages[topic])
                 onward = topic + b"\0"
-            effort -= 1
-            if effort <= 0 or len(found) == limit:
+            effort.left -= LOOK
+            if effort.left <= 0 or len(found) == limit:
                 return Page(found, topic)
-            topic = self._sorted.ceiling(onward) if onward != NO_MORE else None
+            topic = ceiling(onward, slashes, effort) if onward != NO_MORE else None
         return Page(found, None)
 
 
@@ -186,7 +193,7 @@ def next_candidate(levels: Sequence[bytes], topic: bytes) -> bytes | None:
             # Too short. What shares all of its levels is behind the slash, but while the last of them was
             # found by "+", its neighbours in between may match as well.
             return topic + (b"\0" if levels[depth - 1] == b"+" else b"/")
-        if want not in (b"+", have[depth]):
+        if want != b"+" and want != have[depth]:
             return _within(b"/".join([*have[:depth], b""]), levels, depth, topic)
     if len(have) > len(levels):
         return _behind(b"/".join([*have[: len(levels)], b""]))

@@ -1,7 +1,8 @@
 """Topics in byte order, in chunks: adding, removing and finding a place all cost about a microsecond.
 
 One flat list would move half of its memory for each insertion; a million retained topics would then cost half
-a millisecond each. Chunks of about a thousand keep what is moved within the cache.
+a millisecond each. Chunks of about a thousand keep what is moved within the cache. A chunk knows how deep its topics
+are, so that who wants deeper ones passes over all of it.
 """
 
 from __future__ import annotations
@@ -13,15 +14,26 @@ from itertools import chain
 _CHUNK = 1024
 
 
+class Effort:
+    """What may still be done: a unit for each topic, or chunk of them, that is passed over."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+
 class SortedTopics:
     """A sorted set of topics for reading from any place onwards."""
 
-    __slots__ = ("_chunks", "_lasts", "_count")
+    __slots__ = ("_chunks", "_lasts", "_slashes", "_count")
 
     def __init__(self) -> None:
         # Never an empty chunk; _lasts[i] is _chunks[i][-1], for finding the chunk.
         self._chunks: list[list[bytes]] = []
         self._lasts: list[bytes] = []
+        # How many slashes a topic of _chunks[i] has at most; fewer, perhaps, since one was removed.
+        self._slashes: list[int] = []
         self._count = 0
 
     def __len__(self) -> int:
@@ -42,14 +54,18 @@ class SortedTopics:
         topics.sort()
         self._chunks = [topics[start : start + _CHUNK] for start in range(0, len(topics), _CHUNK)]
         self._lasts = [chunk[-1] for chunk in self._chunks]
+        self._slashes = [_most_slashes(chunk) for chunk in self._chunks]
         self._count = len(topics)
 
     def _add(self, topic: bytes) -> None:
         index = min(bisect_left(self._lasts, topic), len(self._chunks) - 1)
         chunk = self._chunks[index]
         insort(chunk, topic)
+        self._slashes[index] = max(self._slashes[index], topic.count(b"/"))
         if len(chunk) > 2 * _CHUNK:
-            self._chunks[index : index + 1] = [chunk[:_CHUNK], chunk[_CHUNK:]]
+            halves = [chunk[:_CHUNK], chunk[_CHUNK:]]
+            self._chunks[index : index + 1] = halves
+            self._slashes[index : index + 1] = [_most_slashes(half) for half in halves]
             self._lasts.insert(index, chunk[_CHUNK - 1])
             index += 1
         self._lasts[index] = self._chunks[index][-1]
@@ -63,15 +79,27 @@ class SortedTopics:
         if chunk:
             self._lasts[index] = chunk[-1]
         else:
-            del self._chunks[index], self._lasts[index]
+            del self._chunks[index], self._lasts[index], self._slashes[index]
 
-    def ceiling(self, topic: bytes) -> bytes | None:
-        """The first topic that is not before this one."""
+    def ceiling(self, topic: bytes, slashes: int, effort: Effort) -> bytes | None:
+        """The first topic, not before this one, that has so many slashes; one before that where the effort ends."""
         index = bisect_left(self._lasts, topic)
-        if index == len(self._lasts):
-            return None
-        chunk = self._chunks[index]
-        return chunk[bisect_left(chunk, topic)]
+        while index < len(self._lasts):
+            chunk = self._chunks[index]
+            if self._slashes[index] >= slashes:
+                first = place = bisect_left(chunk, topic)
+                while place < len(chunk):
+                    found = chunk[place]
+                    if found.count(b"/") >= slashes:
+                        effort.left -= place - first
+                        return found
+                    place += 1
+                effort.left -= place - first
+            effort.left -= 1
+            if effort.left <= 0:
+                return chunk[-1]
+            index += 1
+        return None
 
     def run(self, start: bytes, stop: bytes | None, limit: int) -> list[bytes]:
         """Up to ``limit`` topics from ``start`` on, before ``stop``, in order. May be fewer only at the end."""
@@ -87,3 +115,7 @@ class SortedTopics:
             found += chunk[first:last]
             index += 1
         return found
+
+
+def _most_slashes(chunk: list[bytes]) -> int:
+    return max([topic.count(b"/") for topic in chunk])

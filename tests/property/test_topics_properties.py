@@ -21,8 +21,9 @@ from iot_mqtt.topics import (
     validate_filter,
     validate_topic,
 )
+from iot_mqtt.topics.retained import LOOK
 from iot_mqtt.topics.route import Route
-from iot_mqtt.topics.sorted_topics import SortedTopics
+from iot_mqtt.topics.sorted_topics import Effort, SortedTopics
 from iot_mqtt.topics.trie import FilterTrie
 from iot_mqtt.values import Message, Subscription
 
@@ -217,9 +218,9 @@ class RetainedModel(RuleBasedStateMachine):
         self.begin(filter)
 
     @precondition(lambda self: self.reading)
-    @rule(limit=st.integers(1, 3), effort=st.integers(1, 4))
+    @rule(limit=st.integers(1, 3), effort=st.integers(1, 4 * LOOK))
     def read_page(self, limit: int, effort: int) -> None:
-        page = self.index.scan(self.filter, self.after, limit, effort)
+        page = self.index.scan(self.filter, self.after, limit, Effort(effort))
         assert len(page.messages) <= limit
         for message in page.messages:
             assert self.model[message.topic.decode()] is message
@@ -268,7 +269,7 @@ def test_sorted_topics_equal_a_sorted_set(steps: list[tuple[bool, set[bytes]]]) 
             model -= chosen
         assert topics.run(b"", None, 10_000) == sorted(model)
         assert topics.run(b"a", b"z", 5) == sorted(topic for topic in model if b"a" <= topic < b"z")[:5]
-        assert topics.ceiling(b"m") == min((topic for topic in model if topic >= b"m"), default=None)
+        assert topics.ceiling(b"m", 0, Effort(1)) == min((topic for topic in model if topic >= b"m"), default=None)
 
 
 @given(st.integers(1, 9), st.lists(st.integers(1, 30), max_size=40))

@@ -10,7 +10,8 @@ from iot_mqtt.broker.publishing.depth import Depth
 from iot_mqtt.broker.publishing.fanout import FanOut
 from iot_mqtt.broker.publishing.path import Publishing
 from iot_mqtt.broker.publishing.recording import KeptForReplays, Recording
-from iot_mqtt.broker.publishing.retained_reading import RetainedReading, read_retained
+from iot_mqtt.broker.publishing.retained_reading import RetainedReading
+from iot_mqtt.broker.publishing.retained_turns import RetainedTurns
 from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.settings import BudgetSettings, LogUse
@@ -35,8 +36,9 @@ class PublishPath:
         self.budget = Budget(budget, disk, store, counters, runtime.call_soon)
         turn.at_wait, turn.at_commit = (self.budget.weigh,), (outflow.committed,)
         self.retention = Retention(settings, store, self.budget, turn)
-        self.retained_reading = RetainedReading(self.retention, outflow, readers.progress, counters, clock)
-        outflow.read_retained = read_retained
+        turns = RetainedTurns(runtime.call_soon, outflow.pump)
+        self.retained_reading = RetainedReading(self.retention, turns, outflow, readers.progress, counters, clock)
+        outflow.read_retained = self.retained_reading.read_page
         self.recording = Recording(runtime.log, clock, self.budget)
         fan_out = FanOut(counters, store, self.recording, outflow, groups)
         self.path = Publishing(routing.routes, sessions.get, fan_out, self.retention, self.budget, groups, turn, clock)

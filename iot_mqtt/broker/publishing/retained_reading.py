@@ -24,6 +24,7 @@ from typing import Protocol
 
 from iot_mqtt.broker.publication import hop_properties
 from iot_mqtt.broker.publishing.retained_news import Since
+from iot_mqtt.broker.publishing.retained_turns import RetainedTurns
 from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.broker.sending.outflow import Outflow
@@ -33,10 +34,13 @@ from iot_mqtt.codec.wire import varint
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.session import Delivery
-from iot_mqtt.topics import is_wildcard
+from iot_mqtt.topics import LOOK, is_wildcard
 from iot_mqtt.values import Message, Subscription
 
 PAGE = 500
+#: Of ``Effort``: what reading a page takes, whatever is on it, and what sending a message of it does.
+READ = 5 * LOOK
+SEND = 2 * LOOK
 #: Bytes of content after which a page ends.
 PAGE_BYTES = 256 * 1024
 #: What a packet has around topic, payload, passed-on properties and identifiers, at most: first byte, two lengths of
@@ -55,6 +59,7 @@ class RetainedReading:
     """Reads the retained messages of this node for its sessions."""
 
     retention: Retention
+    turns: RetainedTurns
     outflow: Outflow
     progress: Progress
     counters: Counters
@@ -66,10 +71,11 @@ class RetainedReading:
 
     def begin(self, session: Session, subscriptions: Iterable[Subscription], since: Since) -> None:
         """Let new subscriptions read from now on; a reader of the same filter starts anew."""
+        index = self.retention.index
         for subscription in subscriptions:
             stop_reading(session, subscription.filter)
             reader = RetainedReader(self, subscription, since)
-            if reader.finds_anything():
+            if reader.topic is None or index.get(reader.topic) is not None:
                 _add(session, reader)
         if session.readers:
             self.progress.moved(session)
@@ -82,11 +88,10 @@ class RetainedReading:
         """Let one go on behind a topic, as it was kept."""
         _add(session, RetainedReader(self, subscription, self.subscribed(session), after))
 
-
-def read_retained(session: Session) -> bool:
-    """Send a session that reads its next page; False when nothing more can be done now."""
-    assert session.readers is not None
-    return next(iter(session.readers.values())).read_on(session)
+    def read_page(self, session: Session) -> bool:
+        """Send a session that reads its next page; False when nothing more can be done now."""
+        assert session.readers is not None
+        return not self.turns.must_wait(session) and next(iter(session.readers.values())).read_on(session)
 
 
 def stop_reading(session: Session, filter: str) -> None:
@@ -112,14 +117,6 @@ class RetainedReader:
         self._reading = reading
         self._since = since
 
-    def finds_anything(self) -> bool:
-        """Whether there may be anything to read."""
-        index = self._reading.retention.index
-        if self.topic is not None:
-            return index.get(self.topic) is not None
-        page = index.scan(self.subscription.filter, self.after, 1)
-        return bool(page.messages) or page.after is not None
-
     def came_since(self, session: Session, message: Message) -> bool:
         """Whether its session gets it as it was published, since it subscribed: of QoS 0 nobody knows that."""
         if not (message.qos and self.subscription.qos and self._since.holds(session)):
@@ -137,6 +134,7 @@ class RetainedReader:
             if limit <= 0:
                 return False
         page, read = self._page(session, limit)
+        self._reading.turns.effort.left -= READ + len(page) * SEND
         page = self._reading.retention.living(page, self._reading.clock.wall())
         self._reading.counters.messages_matched += len(page)
         identifiers = () if subscription.identifier is None else (subscription.identifier,)
@@ -153,7 +151,8 @@ class RetainedReader:
                     self._send(session, Delivery(message, 0, retain=True, identifiers=identifiers))
         for filter in read:
             stop_reading(session, filter)
-        self._reading.progress.moved(session)
+        if page or read:
+            self._reading.progress.moved(session)
         if page:
             # Make the outbox take what gathered, so that its state tells whether to read on.
             connection.write_out()
@@ -163,7 +162,7 @@ class RetainedReader:
         """The next page, and the filters that have read all. Those of one topic each in a row read together."""
         index, subscription = self._reading.retention.index, self.subscription
         if self.topic is None:
-            page, after = index.scan(subscription.filter, self.after, limit)
+            page, after = index.scan(subscription.filter, self.after, limit, self._reading.turns.effort)
             page, after = _cut(page, after)
             self.after = after or self.after
             return [one for one in page if not self.came_since(session, one)], [] if after else [subscription.filter]
@@ -179,6 +178,7 @@ class RetainedReader:
             if message is not None and not reader.came_since(session, message):
                 found.append(message)
                 size += message.size
+        self._reading.turns.effort.left -= len(filters) * LOOK
         return found, filters
 
     def _is_like(self, reader: RetainedPages) -> bool:

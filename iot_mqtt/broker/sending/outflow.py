@@ -35,8 +35,6 @@ from iot_mqtt.session import Convoy, Delivery, Flight, Piece, Row
 
 #: Packet ids handed out in one go; bounds what one session adds to a batch.
 STRIDE = 256
-#: Pages of retained messages read in one go, before others get their turn.
-PAGES_A_TURN = 4
 
 
 class Outflow:
@@ -54,7 +52,6 @@ class Outflow:
         "read_on",
         "read_retained",
         "_store",
-        "_turn",
         "_clock",
         "_taking",
         "_waiting",
@@ -67,7 +64,7 @@ class Outflow:
     # Set by whoever composes the node, before there are sessions:
     #: A session has room: whatever reads the log for it is to read on.
     read_on: Callable[[Session], None]
-    #: The same for its retained messages; False if no more can be done now.
+    #: Its retained messages are to be read on; False if no more can be done now.
     read_retained: Callable[[Session], bool]
 
     def __init__(
@@ -82,7 +79,6 @@ class Outflow:
     ) -> None:
         """``fetch`` brings messages of the logs again."""
         self._store = store
-        self._turn = turn
         self._clock = clock
         self._waiting = waiting = Waiting(store, turn, self.pump)
         self._taking = taking = Taking(store, turn, progress, waiting)
@@ -98,18 +94,14 @@ class Outflow:
 
     def pump(self, session: Session) -> None:
         """Send what may be sent now."""
-        pages, has_read = 0, False
+        has_read = False
         while self._send_lined_up(session):
             if session.queue:
                 if not self._number(session):
                     return
             elif session.readers:
-                if pages == PAGES_A_TURN:
-                    self._turn.call_soon(lambda: self.pump(session))
-                    return
                 if not self.read_retained(session):
                     return
-                pages += 1
             else:
                 if has_read:
                     return

@@ -12,6 +12,7 @@ _SUBSCRIBE: Final = "iot_mqtt/broker/connections/handlers/subscribe.py"
 _RETENTION: Final = "iot_mqtt/broker/publishing/retention.py"
 _FANOUT: Final = "iot_mqtt/broker/publishing/fanout.py"
 _READING: Final = "iot_mqtt/broker/publishing/retained_reading.py"
+_TURNS: Final = "iot_mqtt/broker/publishing/retained_turns.py"
 _COMMIT: Final = "tests/unit/broker/test_ack_order.py"
 _UNREAD: Final = "tests/unit/broker/test_retained_unread.py"
 
@@ -264,6 +265,22 @@ PUBLISHING: Final = (
         "",
         (_UNREAD,),
         "SUBACK comes before it is kept that retained messages are to be read",
+    ),
+    Mutation(
+        "publishing.retained-without-end",
+        _TURNS,
+        "        if self.effort.left > 0:\n",
+        "        if self.effort:\n",
+        ("tests/unit/broker/test_retained_turns.py",),
+        "who subscribes to what matches little keeps everybody waiting while it is looked for",
+    ),
+    Mutation(
+        "publishing.retained-for-the-first",
+        _TURNS,
+        "            if self.effort.left <= 0:\n                break\n",
+        "",
+        ("tests/unit/broker/test_retained_turns.py",),
+        "who looks for much is first in each turn, and the others get nothing",
     ),
     Mutation(
         "publishing.read-what-came",

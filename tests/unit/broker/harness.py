@@ -227,14 +227,18 @@ class Node:
 
     def turn(self) -> None:
         """Let turns of the reactor pass until nothing is left to do now."""
-        soon = self._soon
         self.clock.advance(0)
-        while soon:
-            calls = soon[:]
-            soon.clear()
-            for call in calls:
-                call()
+        while self._soon:
+            self.one_turn()
             self.clock.advance(0)
+
+    def one_turn(self) -> bool:
+        """Let one end; False if there is nothing left to do in the next."""
+        calls = self._soon[:]
+        self._soon.clear()
+        for call in calls:
+            call()
+        return bool(self._soon)
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""

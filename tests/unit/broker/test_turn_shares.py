@@ -26,14 +26,6 @@ def node() -> Node:
     return node
 
 
-def turn(node: Node) -> None:
-    """One, and not the next ones."""
-    calls = node._soon[:]
-    node._soon.clear()
-    for call in calls:
-        call()
-
-
 def send(client: Client, count: int) -> None:
     """So many packets that are answered, in one read."""
     client.wire.feed(encode(Pingreq(), V5) * count)
@@ -49,7 +41,7 @@ def test_who_sends_much_does_not_keep_others_waiting(node: Node) -> None:
     send(heavy, 100)
     assert not heavy.wire.channel.reading
     send(healthy, 1)
-    turn(node)
+    node.one_turn()
     assert answers(healthy) == 1
     assert 0 < answers(heavy) < 40
     node.turn()
@@ -75,7 +67,7 @@ def test_those_who_wait_take_turns(node: Node) -> None:
         send(client, 200)
     served = [0] * len(clients)
     for _ in range(30):
-        turn(node)
+        node.one_turn()
         served = [before + answers(client) for before, client in zip(served, clients, strict=True)]
     assert min(served) > 20
     assert max(served) - min(served) < 40

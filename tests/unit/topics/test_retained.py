@@ -7,8 +7,8 @@ from bisect import bisect_left
 import pytest
 
 from iot_mqtt.topics import RetainedIndex
-from iot_mqtt.topics.retained import next_candidate
-from iot_mqtt.topics.sorted_topics import SortedTopics
+from iot_mqtt.topics.retained import LOOK, next_candidate
+from iot_mqtt.topics.sorted_topics import Effort, SortedTopics
 from iot_mqtt.values import Message
 
 
@@ -129,7 +129,7 @@ def test_a_page_ends_with_its_effort_and_the_next_goes_on() -> None:
     pages = []
     after: bytes | None = None
     while True:
-        page = index.scan("+/x", after, 10, effort=20)
+        page = index.scan("+/x", after, 10, Effort(20 * LOOK))
         pages.append(page)
         after = page.after
         if after is None:
@@ -142,9 +142,32 @@ def test_a_page_ends_with_its_effort_and_the_next_goes_on() -> None:
 def test_reading_seeks_past_what_cannot_match() -> None:
     """A thousand leaves beside each hit are passed over in one step."""
     index = index_of(*[f"{device}/{leaf:03}" for device in "abcdef" for leaf in range(1_000)])
-    page = index.scan("+/500", None, 10, effort=20)
+    page = index.scan("+/500", None, 10, Effort(20 * LOOK))
     assert names(page.messages) == [f"{device}/500" for device in "abcdef"]
     assert page.after is None
+
+
+@pytest.mark.parametrize("filter", ["+/+/x", "+/+/+/x/#", "r/+/+"])
+def test_topics_that_are_not_deep_enough_are_hardly_looked_at(filter: str) -> None:
+    """A chunk of them is passed over in one step, the neighbours of a deep one nearly as fast."""
+    index = index_of(*[f"r/{number:05}" for number in range(20_000)], "r/00007/x/y")
+    effort = Effort(100_000)
+    assert index.scan(filter, None, 10, effort) == ([], None)
+    assert effort.left > 100_000 - 1_200
+
+
+def test_passing_over_topics_ends_with_the_effort_and_the_next_goes_on() -> None:
+    """Also where one was deep, and was removed."""
+    index = index_of(*[f"r/{number:05}" for number in range(20_000)], "r/00007/x", "r/15000/x")
+    index.settle()
+    index.remove(b"r/00007/x")
+    after: bytes | None = None
+    pages: list[list[str]] = []
+    while not pages or after is not None:
+        messages, after = index.scan("r/+/x", after, 10, Effort(5))
+        pages.append(names(messages))
+    assert [name for page in pages for name in page] == ["r/15000/x"]
+    assert 3 < len(pages) < 10
 
 
 def test_a_candidate_is_never_behind_a_match() -> None:
@@ -164,7 +187,7 @@ def test_a_candidate_is_never_behind_a_match() -> None:
 def test_sorted_topics_stay_sorted_through_splits_and_removals() -> None:
     """Chunks split as they grow and vanish when empty."""
     topics = SortedTopics()
-    assert topics.ceiling(b"a") is None
+    assert topics.ceiling(b"a", 0, Effort(1)) is None
     assert topics.run(b"", None, 10) == []
     numbers = [number * 7_919 % 10_007 for number in range(10_007)]
     topics.add_all([b"%05d" % number for number in numbers[:5_000]])
@@ -180,9 +203,9 @@ def test_sorted_topics_stay_sorted_through_splits_and_removals() -> None:
     assert topics.run(b"", None, 20_000) == [b"%05d" % number for number in left]
     for number in range(left[-1] + 1):
         # Also where the last of a chunk was removed, and the answer begins the next one.
-        assert topics.ceiling(b"%05d" % number) == b"%05d" % left[bisect_left(left, number)]
-    assert topics.ceiling(b"99999") is None
+        assert topics.ceiling(b"%05d" % number, 0, Effort(1)) == b"%05d" % left[bisect_left(left, number)]
+    assert topics.ceiling(b"99999", 0, Effort(1)) is None
     for number in left:
         topics.remove(b"%05d" % number)
     assert len(topics) == 0
-    assert topics.ceiling(b"") is None
+    assert topics.ceiling(b"", 0, Effort(1)) is None
