@@ -9,6 +9,7 @@ from iot_mqtt.broker.composition.readers import Readers
 from iot_mqtt.broker.composition.routing import Routing
 from iot_mqtt.broker.composition.runtime import Runtime
 from iot_mqtt.broker.connections.dispatch import Dispatch
+from iot_mqtt.broker.connections.filter_turns import FilterTurns
 from iot_mqtt.broker.connections.handlers import (
     AcksHandler,
     DisconnectHandler,
@@ -45,6 +46,7 @@ class InboundPackets:
         accompaniment, subscriptions = routing.accompaniment, lifecycle.subscriptions
         self.answers = PublishAnswers(store, counters)
         gate = PublishGate(settings, path, budget, accompaniment)
+        filters = FilterTurns(budget, runtime.call_soon)
         subscribe = SubscribeHandler(
             settings,
             Requests(settings, clock, counters, runtime.log),
@@ -52,6 +54,7 @@ class InboundPackets:
             Recorded(routing.steps, routing.routes, readers.groups, runtime.log),
             Subacks(subscriptions, publishing.retained_reading, sessions),
             accompaniment,
+            filters,
             counters,
         )
         self.handlers = table(
@@ -60,9 +63,10 @@ class InboundPackets:
             PublishHandler(settings, path, budget, gate, self.answers, clock, counters),
             AcksHandler(outflow, store, runtime.turn, accompaniment, counters),
             subscribe,
-            UnsubscribeHandler(settings, subscriptions, counters),
+            UnsubscribeHandler(settings, subscriptions, filters, counters),
             PingreqHandler(counters),
             DisconnectHandler(sessions, lifecycle.wills, counters),
+            filters,
         )
         shares = TurnShares(budget, clock.monotonic, runtime.call_soon)
         self.dispatch = Dispatch(self.handlers, routing.routes, budget, shares, gate.takes, outflow.pump)

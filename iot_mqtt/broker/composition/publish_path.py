@@ -10,11 +10,11 @@ from iot_mqtt.broker.publishing.depth import Depth
 from iot_mqtt.broker.publishing.fanout import FanOut
 from iot_mqtt.broker.publishing.path import Publishing
 from iot_mqtt.broker.publishing.recording import KeptForReplays, Recording
-from iot_mqtt.broker.publishing.retained_reading import RetainedReading
-from iot_mqtt.broker.publishing.retained_turns import RetainedTurns
+from iot_mqtt.broker.publishing.retained_reading import TURN, RetainedReading
 from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.settings import BudgetSettings, LogUse
+from iot_mqtt.broker.turn_effort import TurnEffort
 from iot_mqtt.ports.disk import DiskMeter
 
 
@@ -36,7 +36,7 @@ class PublishPath:
         self.budget = Budget(budget, disk, store, counters, runtime.call_soon)
         turn.at_wait, turn.at_commit = (self.budget.weigh,), (outflow.committed,)
         self.retention = Retention(settings, store, self.budget, turn)
-        turns = RetainedTurns(runtime.call_soon, outflow.pump)
+        turns = TurnEffort(TURN, runtime.call_soon, outflow.pump)
         self.retained_reading = RetainedReading(self.retention, turns, outflow, readers.progress, counters, clock)
         outflow.read_retained = self.retained_reading.read_page
         self.recording = Recording(runtime.log, clock, self.budget)

@@ -24,11 +24,11 @@ from typing import Protocol
 
 from iot_mqtt.broker.publication import hop_properties
 from iot_mqtt.broker.publishing.retained_news import Since
-from iot_mqtt.broker.publishing.retained_turns import RetainedTurns
 from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import RetainedPages, Session
+from iot_mqtt.broker.turn_effort import TurnEffort
 from iot_mqtt.codec import encode_messages
 from iot_mqtt.codec.wire import varint
 from iot_mqtt.ports.clock import Clock
@@ -38,7 +38,9 @@ from iot_mqtt.topics import LOOK, is_wildcard
 from iot_mqtt.values import Message, Subscription
 
 PAGE = 500
-#: Of ``Effort``: what reading a page takes, whatever is on it, and what sending a message of it does.
+#: Of ``Effort``: what reading may take of a turn, some milliseconds.
+TURN = 4_000 * LOOK
+#: What reading a page takes, whatever is on it, and what sending a message of it does.
 READ = 5 * LOOK
 SEND = 2 * LOOK
 #: Bytes of content after which a page ends.
@@ -59,7 +61,7 @@ class RetainedReading:
     """Reads the retained messages of this node for its sessions."""
 
     retention: Retention
-    turns: RetainedTurns
+    turns: TurnEffort[Session]
     outflow: Outflow
     progress: Progress
     counters: Counters
@@ -69,14 +71,14 @@ class RetainedReading:
         """It has just subscribed: what was retained before is to be read, as soon as it gets all that comes."""
         return self.retention.news.begin(session)
 
-    def begin(self, session: Session, subscriptions: Iterable[Subscription], since: Since) -> None:
+    def begin(self, session: Session, subscriptions: Iterable[tuple[Subscription, Since]]) -> None:
         """Let new subscriptions read from now on; a reader of the same filter starts anew."""
         index = self.retention.index
-        for subscription in subscriptions:
-            stop_reading(session, subscription.filter)
-            reader = RetainedReader(self, subscription, since)
-            if reader.topic is None or index.get(reader.topic) is not None:
-                _add(session, reader)
+        for subscription, since in subscriptions:
+            filter = subscription.filter
+            stop_reading(session, filter)
+            if is_wildcard(filter) or index.get(filter.encode()) is not None:
+                _add(session, RetainedReader(self, subscription, since))
         if session.readers:
             self.progress.moved(session)
 

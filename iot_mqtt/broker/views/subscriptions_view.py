@@ -149,7 +149,7 @@ class SubscriptionsView:
         if self._sessions.get(client_id) is not session or session.subscriptions.get(wanted.filter) != subscription:
             raise Unavailable("the session went away, or its subscription was changed, before it was in force")
         if session.connection is not None and wants_retained(subscription, known is None):
-            self._retained.begin(session, [subscription], since)
+            self._retained.begin(session, [(subscription, since)])
             self._retained.go_on(session)
         return subscription
 

@@ -12,7 +12,8 @@ _SUBSCRIBE: Final = "iot_mqtt/broker/connections/handlers/subscribe.py"
 _RETENTION: Final = "iot_mqtt/broker/publishing/retention.py"
 _FANOUT: Final = "iot_mqtt/broker/publishing/fanout.py"
 _READING: Final = "iot_mqtt/broker/publishing/retained_reading.py"
-_TURNS: Final = "iot_mqtt/broker/publishing/retained_turns.py"
+_TURNS: Final = "iot_mqtt/broker/turn_effort.py"
+_FILTER_TURNS: Final = "iot_mqtt/broker/connections/filter_turns.py"
 _COMMIT: Final = "tests/unit/broker/test_ack_order.py"
 _UNREAD: Final = "tests/unit/broker/test_retained_unread.py"
 
@@ -267,6 +268,22 @@ PUBLISHING: Final = (
         "SUBACK comes before it is kept that retained messages are to be read",
     ),
     Mutation(
+        "publishing.filters-without-end",
+        _FILTER_TURNS,
+        "        effort.left -= packet.place - begin\n",
+        "",
+        ("tests/unit/broker/test_filter_turns.py",),
+        "clients that subscribe to much at once keep everybody waiting",
+    ),
+    Mutation(
+        "publishing.filters-not-held",
+        _FILTER_TURNS,
+        "            self._turns.wait(connection)\n            self._budget.pause(connection, Pause.TURN, [packet])\n",
+        "            self._turns.wait(connection)\n            self._budget.pause(connection, Pause.TURN, [])\n",
+        ("tests/unit/broker/test_filter_turns.py",),
+        "the rest of a long SUBSCRIBE is forgotten, and it is never answered",
+    ),
+    Mutation(
         "publishing.retained-without-end",
         _TURNS,
         "        if self.effort.left > 0:\n",
@@ -277,8 +294,8 @@ PUBLISHING: Final = (
     Mutation(
         "publishing.retained-for-the-first",
         _TURNS,
-        "            if self.effort.left <= 0:\n                break\n",
-        "",
+        "while self._waiting and self.effort.left > 0:",
+        "for _ in list(self._waiting):",
         ("tests/unit/broker/test_retained_turns.py",),
         "who looks for much is first in each turn, and the others get nothing",
     ),

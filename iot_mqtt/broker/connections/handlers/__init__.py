@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.filter_turns import FilterTurns
 from iot_mqtt.broker.connections.handlers.acks import AcksHandler
 from iot_mqtt.broker.connections.handlers.auth import AuthHandler
 from iot_mqtt.broker.connections.handlers.connect import ConnectHandler
@@ -14,8 +15,8 @@ from iot_mqtt.broker.connections.handlers.pingreq import PingreqHandler
 from iot_mqtt.broker.connections.handlers.publish import PublishHandler
 from iot_mqtt.broker.connections.handlers.publish_answers import PublishAnswers
 from iot_mqtt.broker.connections.handlers.publish_gate import PublishGate
-from iot_mqtt.broker.connections.handlers.subscribe import Requests, Subacks, SubscribeHandler
-from iot_mqtt.broker.connections.handlers.unsubscribe import UnsubscribeHandler
+from iot_mqtt.broker.connections.handlers.subscribe import Requests, Subacks, SubscribeHandler, Subscribing
+from iot_mqtt.broker.connections.handlers.unsubscribe import UnsubscribeHandler, Unsubscribing
 from iot_mqtt.codec import (
     AckRun,
     Auth,
@@ -45,6 +46,7 @@ def table(
     unsubscribe: UnsubscribeHandler,
     pingreq: PingreqHandler,
     disconnect: DisconnectHandler,
+    filters: FilterTurns,
 ) -> dict[type, Callable[[Connection, Any], None]]:
     """Value type → handler. The decoder lets nothing else through."""
     return {
@@ -55,6 +57,9 @@ def table(
         Connect: connect.serve,
         Subscribe: subscribe.serve,
         Unsubscribe: unsubscribe.serve,
+        # Those that a turn had no room for, or not for all of it.
+        Subscribing: filters.serve,
+        Unsubscribing: filters.serve,
         Pingreq: pingreq.serve,
         Disconnect: disconnect.serve,
         Auth: auth.serve,

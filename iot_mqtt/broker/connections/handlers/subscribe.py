@@ -6,10 +6,12 @@ One of which nothing is, or was, recorded is refused: it would be silent for eve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.filter_turns import FilterTurns
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.publishing.accompanying import Accompaniment
 from iot_mqtt.broker.publishing.retained_news import Since
@@ -29,6 +31,9 @@ from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.log import Log
 from iot_mqtt.topics import parse_replay, parse_shared, validate_filter
 from iot_mqtt.values import Subscription
+
+#: Filters that are to read retained messages, with when they were subscribed to.
+Wanted: TypeAlias = list[tuple[str, Since]]
 
 
 class _Asked(NamedTuple):
@@ -112,19 +117,22 @@ class Subacks:
         self._retained = retained
         self._sessions = sessions
 
-    def answer(self, connection: Connection, session: Session, answer: Suback, wanted: list[Subscription]) -> None:
-        """Answer once it is true, and let new subscriptions read what was kept."""
-        since = self._retained.subscribed(session)
-        self._sessions.others.when_in_force(session, partial(self._answer, connection, answer, wanted, since))
+    def subscribed(self, session: Session) -> Since:
+        """It has just subscribed to some of what it asks for."""
+        return self._retained.subscribed(session)
 
-    def _answer(self, connection: Connection, answer: Suback, wanted: list[Subscription], since: Since) -> None:
+    def answer(self, connection: Connection, session: Session, answer: Suback, wanted: Wanted) -> None:
+        """Answer once it is true, and let new subscriptions read what was kept."""
+        self._sessions.others.when_in_force(session, partial(self._answer, connection, answer, wanted))
+
+    def _answer(self, connection: Connection, answer: Suback, wanted: Wanted) -> None:
         session = connection.session
         if session is not None and not connection.closed:
             # Meanwhile it may have been given up, or replaced, which takes nothing of what it asked for back
             # [MQTT-3.8.4-5]: then what was kept comes by the subscription that there is.
-            known = (self._subscriptions.known(session, one.filter) for one in wanted)
-            found = {one.filter: one for one in known if one is not None and is_plain(one.filter)}
-            self._retained.begin(session, list(found.values()), since)
+            known = ((self._subscriptions.known(session, filter), since) for filter, since in wanted)
+            found = {one.filter: (one, since) for one, since in known if one is not None and is_plain(one.filter)}
+            self._retained.begin(session, found.values())
             connection.reply(answer, once_committed=session.durable)
             if found:
                 self._retained.go_on(session)
@@ -138,8 +146,7 @@ class _Verdicts:
     def __init__(self) -> None:
         self.reasons: list[int] = []
         self.why = ""
-        #: What is to read retained messages.
-        self.wanted: list[Subscription] = []
+        self.wanted: Wanted = []
         #: By the place of their reason: what they are kept as, and what they replay.
         self.doubtful: dict[int, tuple[Subscription, str]] = {}
 
@@ -152,10 +159,51 @@ class _Verdicts:
         return Suback(packet_id=packet_id, reasons=tuple(self.reasons), properties=said)
 
 
+class Subscribing:
+    """SUBSCRIBE, as far as it is served: a ``FilterPacket``."""
+
+    __slots__ = ("connection", "count", "identifier", "packet", "session", "verdicts", "_handler")
+
+    def __init__(
+        self,
+        handler: SubscribeHandler,
+        connection: Connection,
+        session: Session,
+        packet: Subscribe,
+        identifier: int | None,
+    ) -> None:
+        self.count = len(packet.filters)
+        self.connection = connection
+        self.session = session
+        self.packet = packet
+        self.identifier = identifier
+        self.verdicts = _Verdicts()
+        self._handler = handler
+
+    @property
+    def place(self) -> int:
+        return len(self.verdicts.reasons)
+
+    def serve(self, until: int) -> None:
+        self._handler.serve_some(self, self.packet.filters[self.place : until])
+
+    def answer(self) -> None:
+        self._handler.answer(self)
+
+
 class SubscribeHandler:
     """Serves every filter in its order and answers with as many reasons [MQTT-3.8.4-6]."""
 
-    __slots__ = ("_settings", "_requests", "_subscriptions", "_recorded", "_subacks", "_accompaniment", "_counters")
+    __slots__ = (
+        "_settings",
+        "_requests",
+        "_subscriptions",
+        "_recorded",
+        "_subacks",
+        "_accompaniment",
+        "_turns",
+        "_counters",
+    )
 
     def __init__(
         self,
@@ -165,6 +213,7 @@ class SubscribeHandler:
         recorded: Recorded,
         subacks: Subacks,
         accompaniment: Accompaniment,
+        turns: FilterTurns,
         counters: Counters,
     ) -> None:
         self._settings = settings
@@ -173,6 +222,7 @@ class SubscribeHandler:
         self._recorded = recorded
         self._subacks = subacks
         self._accompaniment = accompaniment
+        self._turns = turns
         self._counters = counters
 
     def serve(self, connection: Connection, packet: Subscribe) -> None:
@@ -186,15 +236,20 @@ class SubscribeHandler:
         if connection.max_packet_size:
             # Before anything is done that could not be answered.
             connection.written_to_fit(Suback(packet_id=packet.packet_id, reasons=(0,) * len(packet.filters)))
-        verdicts = _Verdicts()
+        self._turns.serve(connection, Subscribing(self, connection, session, packet, identifier))
+
+    def serve_some(self, work: Subscribing, requests: Sequence[Request]) -> None:
+        """The next of its filters."""
+        connection, session, verdicts = work.connection, work.session, work.verdicts
         most = connection.allowance.subscriptions
-        for place, request in enumerate(packet.filters):
+        wanted: list[str] = []
+        for place, request in enumerate(requests, work.place):
             verdicts.reasons.append(0)
             try:
-                asked = self._requests.understood(request, packet)
+                asked = self._requests.understood(request, work.packet)
                 self._requests.require(connection, session, asked)
                 in_doubt = asked.begin is not None and not self._recorded.now(asked.inner)
-                subscription, is_new = self._subscribe(connection, session, request, asked, identifier, most)
+                subscription, is_new = self._subscribe(connection, session, request, asked, work.identifier, most)
             except Refused as refusal:
                 if refusal.reason is not ReasonCode.NOT_AUTHORIZED:
                     self._note(session, "refused_subscription", request.filter, refusal.detail)
@@ -206,11 +261,19 @@ class SubscribeHandler:
             if in_doubt:
                 verdicts.doubtful[place] = subscription, asked.inner
             if wants_retained(subscription, is_new):
-                verdicts.wanted.append(subscription)
+                wanted.append(subscription.filter)
+        if wanted:
+            # What is published from now on comes by these; what is published before the others are there does not.
+            since = self._subacks.subscribed(session)
+            verdicts.wanted += [(filter, since) for filter in wanted]
+
+    def answer(self, work: Subscribing) -> None:
+        """All of its filters are served."""
+        connection, session, verdicts = work.connection, work.session, work.verdicts
         self._accompaniment.by.client_came(connection)
 
         def answer(_: object = None) -> None:
-            suback = verdicts.answer(connection, packet.packet_id)
+            suback = verdicts.answer(connection, work.packet.packet_id)
             self._subacks.answer(connection, session, suback, verdicts.wanted)
 
         if verdicts.doubtful:
