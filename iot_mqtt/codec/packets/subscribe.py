@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from iot_mqtt.codec import properties as props
 from iot_mqtt.codec import wire
@@ -13,8 +13,7 @@ from iot_mqtt.errors import Malformed, ProtocolViolation
 from iot_mqtt.values import ProtocolVersion
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One filter as asked for; whether it is a good filter is for the broker to say, in SUBACK."""
 
     filter: str

@@ -150,8 +150,8 @@ PUBLISHING: Final = (
     Mutation(
         "publishing.bridge-hears-itself",
         _SUBSCRIBE,
-        "no_local=request.no_local or bridge,",
-        "no_local=request.no_local,",
+        "            request.no_local or bridge,\n",
+        "            request.no_local,\n",
         ("tests/unit/broker/test_bridges.py",),
         "a bridge that crosses a topic both ways gets each of its messages back",
     ),

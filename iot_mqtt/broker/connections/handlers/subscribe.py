@@ -76,7 +76,6 @@ class Requests:
         validate_filter(filter, max_levels=settings.max_topic_levels)
         shared, replay = parse_shared(filter), parse_replay(filter)
         begin: int | float | None = None
-        now = self._clock.wall()
         if shared is not None:
             if not settings.shared_available:
                 raise Refused(
@@ -84,14 +83,17 @@ class Requests:
                 )
             inner = shared[1]
         if replay is not None:
-            begin, inner = beginning(replay[0], now, self._log.writer), replay[1]
-        else:
+            begin, inner = self._beginning(replay[0]), replay[1]
+        elif packet.properties.user_properties:
             begins = [value for name, value in packet.properties.user_properties if name == PROPERTY]
             if begins:
-                filter, begin = by_property(filter), beginning(begins[-1], now, self._log.writer)
+                filter, begin = by_property(filter), self._beginning(begins[-1])
         if not settings.wildcard_available and ("+" in inner or "#" in inner):
             raise Refused("wildcards are not offered here", ReasonCode.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED)
         return _Asked(filter, inner, begin)
+
+    def _beginning(self, text: str) -> int | float:
+        return beginning(text, self._clock.wall(), self._log.writer)
 
     def require(self, connection: Connection, session: Session, asked: _Asked) -> None:
         """Raise ``Refused`` unless the client may have that."""
@@ -308,12 +310,12 @@ class SubscribeHandler:
         # What a bridge would say in MQTT 5: it has no use for what it sent itself, and passes on what is retained.
         bridge = connection.connect is not None and connection.connect.bridge and is_plain(asked.filter)
         subscription = Subscription(
-            filter=asked.filter,
-            qos=min(request.qos, self._settings.max_qos),
-            no_local=request.no_local or bridge,
-            retain_as_published=request.retain_as_published or bridge,
-            retain_handling=request.retain_handling,
-            identifier=identifier,
+            asked.filter,
+            min(request.qos, self._settings.max_qos),
+            request.no_local or bridge,
+            request.retain_as_published or bridge,
+            request.retain_handling,
+            identifier,
         )
         known = self._subscriptions.known(session, asked.filter)
         if known is None and len(session.subscriptions) >= most:
