@@ -187,11 +187,12 @@ class Worker:
             self._fail(connection, outcome.trouble)
 
     def _put(self, connection: int, events: list[Event]) -> None:
+        """What was said at once is heard at once, in however many answers it goes: frames stay whole."""
         for begin in range(0, len(events), _EVENTS):
-            part = events[begin : begin + _EVENTS]
-            self._results.append([connection, "events", wire.pack_events(part)])
+            part, is_last = events[begin : begin + _EVENTS], begin + _EVENTS >= len(events)
+            self._results.append([connection, "events" if is_last else "part", wire.pack_events(part)])
             self._events += len(part)
-            if self._events >= _EVENTS and begin + _EVENTS < len(events):
+            if self._events >= _EVENTS and not is_last:
                 self._answer()
 
     def _fail(self, connection: int, trouble: Trouble) -> None:
@@ -236,9 +237,9 @@ def _halves(results: list[Any]) -> tuple[list[Any], ...]:
         middle = len(results) // 2
         return results[:middle], results[middle:]
     connection, kind, *rest = results[0]
-    if kind == "events" and len(rest[0]) > 1:
+    if kind in ("events", "part") and len(rest[0]) > 1:
         middle = len(rest[0]) // 2
-        return [[connection, kind, rest[0][:middle]]], [[connection, kind, rest[0][middle:]]]
+        return [[connection, "part", rest[0][:middle]]], [[connection, kind, rest[0][middle:]]]
     return ([[connection, "garbage", "garbage", f"one event has more than {wire.MAX_ANSWER} bytes"]],)
 
 

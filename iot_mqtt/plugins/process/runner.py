@@ -9,7 +9,7 @@ from typing import Protocol
 from iot_mqtt.plugins.process import wire
 from iot_mqtt.plugins.running import Sink
 from iot_mqtt.plugins.suspects import Peer
-from iot_mqtt.sdk import Command
+from iot_mqtt.sdk import Command, Event
 
 
 class Asking(Protocol):
@@ -29,7 +29,7 @@ class Asking(Protocol):
 class ProcessRunner(Peer):
     """``Runner`` whose calls return at once; its sink hears of the results later."""
 
-    __slots__ = ("number", "sink", "open", "begun", "paused", "in_flight", "encoding", "waiting", "_worker")
+    __slots__ = ("number", "sink", "open", "begun", "paused", "in_flight", "encoding", "heard", "waiting", "_worker")
 
     def __init__(self, worker: Asking, number: int, peer: str, sink: Sink) -> None:
         super().__init__(peer)
@@ -42,6 +42,8 @@ class ProcessRunner(Peer):
         self.in_flight = 0
         #: Commands that the worker has not answered for.
         self.encoding: set[int] = set()
+        #: Events that were said together with others, which are still on their way.
+        self.heard: list[Event] = []
         #: Until it was let in it is one frame at a time: what a frame does to the worker can be laid at the right door.
         self.waiting: deque[bytes] = deque()
         self._worker = worker

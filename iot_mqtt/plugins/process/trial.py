@@ -131,7 +131,7 @@ def standing_in(codec: type[Codec], worker: Worker) -> type[Codec]:
 def _events(results: list[list[Any]]) -> list[Event]:
     events: list[Event] = []
     for _, kind, *rest in results:
-        if kind == "events":
+        if kind in ("events", "part"):
             events += wire.unpack_events(rest[0])
         elif kind == "bad_frame":
             raise BadBatch(events, BadFrame(*rest))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from iot_mqtt.framing import BadFraming, Framing, framing_from
-from iot_mqtt.plugins.calling import word
+from iot_mqtt.plugins.calling import MAX_EVENTS, word
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process import wire
 from iot_mqtt.plugins.process.bridge import WorkerProcess
@@ -264,11 +264,8 @@ class Worker:
                 raise wire.Garbled(f"there is no connection {number}")
             return
         match kind, rest:
-            case "events", (packed,):
-                events = wire.unpack_events(packed)
-                self._checker.check(events)
-                if runner.gateway or self._may_log_in(runner, events):
-                    self._tell(runner, runner.sink.events, events)
+            case (("events" | "part"), (packed,)):
+                self._events(runner, packed, more=kind == "part")
             case "encoded", (int(command), str(data)) if command in runner.encoding:
                 runner.encoding.discard(command)
                 self._tell(runner, runner.sink.encoded, command, _bytes(data))
@@ -286,6 +283,19 @@ class Worker:
                 runner.sink.codec_failed(kind)
             case _:
                 raise wire.Garbled("a result of no known kind")
+
+    def _events(self, runner: ProcessRunner, packed: Any, *, more: bool) -> None:
+        """What a codec has said at once; ``more``: the rest of it is still on its way."""
+        events = wire.unpack_events(packed)
+        self._checker.check(events)
+        runner.heard += events
+        if len(runner.heard) > MAX_EVENTS:
+            raise wire.Garbled(f"more than {MAX_EVENTS} events at once")
+        if more:
+            return
+        events, runner.heard = runner.heard, []
+        if runner.gateway or self._may_log_in(runner, events):
+            self._tell(runner, runner.sink.events, events)
 
     def _may_log_in(self, runner: ProcessRunner, events: list[Event]) -> bool:
         """Whether nobody logs in with these events who is held off."""
