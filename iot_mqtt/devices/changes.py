@@ -139,7 +139,9 @@ class Changes:
     # As a participant in commits.
 
     def contribute(self, batch: WriteBatch, ticket: int) -> None:
-        """Behind the log's pages: where a batch is not atomic, no sequence is safe whose readings are not."""
+        """Behind the log's pages: where a batch is not atomic, no sequence is safe whose readings are not. And whole,
+        for readings without their sequence would come twice.
+        """
         bodies, self._bodies = self._bodies, WriteBatch()
         commands, self._commands = self._commands, {}
         devices, self._devices = self._devices, {}
@@ -152,6 +154,7 @@ class Changes:
                 self._store.remove_sequence(batch, gateway)
             else:
                 self._store.put_sequence(batch, gateway, sequence)
+                batch.whole = True
 
     def committed(self, ticket: int) -> None:
         """What waited goes on, but not in the middle of the commit's own end."""

@@ -178,7 +178,7 @@ class GridStore:
             participant.contribute(batch, self._submitted)
         self._retained.stage(batch)
         batch.operations += self._gathering.operations
-        batch.whole = self._gathering.whole
+        batch.whole |= self._gathering.whole
         return batch
 
     def _committed(self, now: float) -> None:

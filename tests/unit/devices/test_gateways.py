@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from iot_mqtt.devices import DevicesSettings
@@ -316,6 +318,29 @@ def test_a_sequence_is_safe_exactly_with_its_readings() -> None:
         safe = devices.login("gw", codec="acme", version="1", peer="p")
         reader = node.connect("reader", clean=False, expiry=3600)
         assert (safe, len(reader.messages())) == ((1, 1) if written else (0, 0))
+
+
+@pytest.mark.parametrize("number", [1, None])
+def test_readings_are_written_whole_with_their_sequence(number: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a grid writes one entry after the other; without a number there is nothing to keep together."""
+    node = DeviceNode()
+    link = gateway(node)
+    reader = node.connect("reader", clean=False, expiry=3600)
+    reader.subscribe("up/#", qos=1)
+    reader.lose()
+    batches: list[WriteBatch] = []
+    commit = node.grid.commit_soon
+
+    def watched(batch: WriteBatch, done: Callable[[BaseException | None], None]) -> None:
+        batches.append(batch)
+        commit(batch, done)
+
+    monkeypatch.setattr(node.grid, "commit_soon", watched)
+    if number is not None:
+        node.accompanied.devices.taken("gw", number)
+    link.publish("up/gw/dev1", b"{}", qos=1)
+    (batch,) = [one for one in batches if any(cache is CacheName.LOG for cache, *_ in one.operations)]
+    assert batch.whole is (number is not None)
 
 
 def test_gateways_and_devices_are_remembered() -> None:
