@@ -12,7 +12,7 @@ message. Both classes are filled by the scan (the native one writes the slots di
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from iot_mqtt import native
@@ -188,19 +188,29 @@ class PublishBatch:
         return f"<PublishBatch qos={self.qos} {self.count} packets>"
 
 
-class RunBatch(PublishBatch):
-    """Runs that no decoder has put together: one client's, of one QoS, without properties. It has no bytes."""
+class RunBatch:
+    """Runs that no decoder has put together: one client's, of one QoS, without properties. They belong together: they
+    are served in one turn, and ``served`` is called in it.
+    """
 
-    __slots__ = ("runs",)
+    __slots__ = ("count", "head", "ids", "runs", "served", "size")
 
-    def __init__(self, runs: list[PublishRun], route: Any) -> None:
+    def __init__(self, runs: list[PublishRun], served: Callable[[], None]) -> None:
         self.runs = runs
-        self.head, self.five, self.route = runs[0].head, True, route
-        self.data, self.begin, self.end = b"", 0, 0
+        self.served = served
+        self.head = runs[0].head
         self.count = sum([run.count for run in runs])
         self.ids = [packet_id for run in runs for packet_id in run.ids]
-        self.longest = max([run.longest for run in runs])
-        self._publications = None
+        #: Bytes of all packets.
+        self.size = sum([len(run.wire) for run in runs])
+
+    @property
+    def qos(self) -> int:
+        """QoS of every packet."""
+        return self.head >> 1 & 3
+
+    def __repr__(self) -> str:
+        return f"<RunBatch qos={self.qos} {len(self.runs)} runs, {self.count} packets>"
 
 
 def run_of(topic: bytes, payloads: list[bytes], ids: list[int]) -> PublishRun:

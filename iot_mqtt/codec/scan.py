@@ -43,8 +43,6 @@ def last_messages(batch: PublishBatch, publisher: str, wall: float) -> tuple[dic
     """The last message of each topic of a batch that came at a time, and the size of all messages, also those that
     others came after; None if they are not all of the ordinary kind: one without payload, a topic that begins with "$".
     """
-    if isinstance(batch, RunBatch):
-        return None
     return MESSAGES.last(batch.data, batch.begin, batch.count, batch.five, publisher, wall)
 
 
@@ -59,7 +57,7 @@ def row_reader(logged: type[Any], reader: Any = native.RowReader) -> native.RowR
     return built
 
 
-def runs_of(batch: PublishBatch) -> list[PublishRun]:
+def runs_of(batch: PublishBatch | RunBatch) -> list[PublishRun]:
     """The packets of a batch as runs, each of one topic."""
     if isinstance(batch, RunBatch):
         return batch.runs

@@ -195,7 +195,7 @@ class TopicDesk:
         elif count > 0 and session is not None:
             weight = self._weight(int(now))
             if weight or self._kept:
-                runs = runs_of(item) if isinstance(item, PublishBatch) else (item,)
+                runs = runs_of(item) if isinstance(item, PublishBatch | RunBatch) else (item,)
                 self._note(now, session.client_id, runs, count, weight)
 
     def _note(self, now: float, publisher: str, runs: Iterable[PublishRun], count: int, weight: int) -> None:

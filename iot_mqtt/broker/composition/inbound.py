@@ -21,11 +21,13 @@ from iot_mqtt.broker.connections.handlers import (
     Subacks,
     SubscribeHandler,
     UnsubscribeHandler,
+    WholeHandler,
     table,
 )
 from iot_mqtt.broker.connections.turn_shares import TurnShares
 from iot_mqtt.broker.readers.recorded import Recorded
 from iot_mqtt.broker.sessions.sessions import Sessions
+from iot_mqtt.codec import RunBatch
 
 
 class InboundPackets:
@@ -57,10 +59,11 @@ class InboundPackets:
             filters,
             counters,
         )
+        publish = PublishHandler(settings, path, budget, gate, self.answers, clock, counters)
         self.handlers = table(
             login.connect,
             login.auth,
-            PublishHandler(settings, path, budget, gate, self.answers, clock, counters),
+            publish,
             AcksHandler(outflow, store, runtime.turn, accompaniment, counters),
             subscribe,
             UnsubscribeHandler(settings, subscriptions, filters, counters),
@@ -68,5 +71,6 @@ class InboundPackets:
             DisconnectHandler(sessions, lifecycle.wills, counters),
             filters,
         )
+        self.handlers[RunBatch] = WholeHandler(publish, gate, budget, self.handlers).serve
         shares = TurnShares(budget, clock.monotonic, runtime.call_soon)
         self.dispatch = Dispatch(self.handlers, routing.routes, budget, shares, gate.takes, outflow.pump)

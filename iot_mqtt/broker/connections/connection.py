@@ -283,6 +283,11 @@ class Connection(AnswerWriter):
         if self.ctx is not None and (self.stash or not self.connecting):
             self.ctx.set_reading(False)
 
+    @property
+    def listens(self) -> bool:
+        """Nothing waits, and it is not over."""
+        return self.stash is None and not self.closed
+
     def proceed(self) -> None:
         """Go on with what was kept."""
         stash, self.stash = self.stash, None
@@ -291,9 +296,11 @@ class Connection(AnswerWriter):
             return
         # Nobody has listened: what it said meanwhile is read from now on.
         self.heard = ctx.channel.settings.wheel.tick
-        ctx.set_reading(True)
         if stash:
             self.read(ctx, stash)
+        if self.listens:
+            # Behind what was kept: a gateway's link may have more at hand.
+            ctx.set_reading(True)
 
     # Who it is, and what it may do.
 

@@ -25,6 +25,8 @@ from iot_mqtt.ports.counters import Counters
 
 logger = logging.getLogger(__name__)
 
+#: What is counted.
+PUBLISHES: Final = (PublishRun, PublishBatch, RunBatch)
 #: Times that a client is held off between two lines of the log about it.
 LINES_APART: Final = 1000
 
@@ -122,13 +124,13 @@ class Flow:
         left = deque(items)
         while left:
             item = left[0]
-            if not isinstance(item, PublishRun | PublishBatch):
+            if not isinstance(item, PUBLISHES):
                 passing.append(left.popleft())
                 continue
             if messages <= 0 or size <= 0:
                 break
             count, bytes_ = item.count, _size(item)
-            if (count < messages + 1 and bytes_ <= size) or count == 1:
+            if (count < messages + 1 and bytes_ <= size) or count == 1 or isinstance(item, RunBatch):
                 passing.append(left.popleft())
             elif isinstance(item, PublishBatch):
                 left.popleft()
@@ -199,12 +201,12 @@ class Flow:
         return True
 
 
-def _size(item: PublishRun | PublishBatch) -> int:
+def _size(item: PublishRun | PublishBatch | RunBatch) -> int:
     if isinstance(item, RunBatch):
-        return sum(len(run.wire) for run in item.runs)
+        return item.size
     return item.end - item.begin if isinstance(item, PublishBatch) else len(item.wire)
 
 
 def _weight(items: Iterable[object], sign: int) -> tuple[int, int]:
-    found = [item for item in items if isinstance(item, PublishRun | PublishBatch)]
+    found = [item for item in items if isinstance(item, PUBLISHES)]
     return sign * sum(item.count for item in found), sign * sum(map(_size, found))

@@ -6,7 +6,8 @@ there. Once somebody has to wait there is a line, and what comes in is divided a
     level ─▶ passes                                 nobody waits
     rate ─▶ round ─▶ the same for each flow in line ─▶ those in credit pass, and stand behind again if they have more
 
-Whoever is in credit may pass one message more than that, however large: it is his debt, and nobody else's. So a heavy
+Whoever is in credit may pass one message more than that, or a batch that is served whole, however large: it is his
+debt, and nobody else's. So a heavy
 sender waits for its own share, and a light one for a round at most. Time is passed in.
 """
 
@@ -61,7 +62,9 @@ class Gate:
         return not self._line and self._level >= self.burst
 
     def room(self, flow: Waits) -> float:
-        """How much of a flow may pass now: as long as it is more than nothing, one message of any size."""
+        """How much of a flow may pass now: as long as it is more than nothing, one message of any size, or
+        what is served whole.
+        """
         credit = flow.credits.get(self, 0.0)
         if self._line:
             return credit

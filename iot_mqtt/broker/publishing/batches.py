@@ -120,17 +120,18 @@ def _send(counters: Counters, batch: PublishBatch, route: Route[Session]) -> int
     return count
 
 
-def publications_of(
-    batch: PublishBatch, origin: Origin, publisher: Session, wall: float, runs: Sequence[PublishRun] | None = None
-) -> list[Publication]:
-    """Its runs, which came at ``wall``; made once, whoever asks. ``runs``: the same, if they are known already."""
+def publications_of(batch: PublishBatch, origin: Origin, publisher: Session, wall: float) -> list[Publication]:
+    """Its runs, which came at ``wall``; made once, whoever asks."""
     publications: list[Publication] | None = batch._publications
     if publications is None:
-        client_id = publisher.client_id
-        publications = batch._publications = [
-            Publication(run, run.topic, client_id, wall, origin) for run in (runs_of(batch) if runs is None else runs)
-        ]
+        publications = batch._publications = each_of(runs_of(batch), origin, publisher, wall)
     return publications
+
+
+def each_of(runs: Sequence[PublishRun], origin: Origin, publisher: Session, wall: float) -> list[Publication]:
+    """Runs of one client, which came at ``wall``."""
+    client_id = publisher.client_id
+    return [Publication(run, run.topic, client_id, wall, origin) for run in runs]
 
 
 def _behind(

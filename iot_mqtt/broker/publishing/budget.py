@@ -101,6 +101,8 @@ class Budget:
         self.disk_used = self.disk_limit = self.disk_free = 0
         #: Of the file system; 0 of 0: it does not count them.
         self.inodes = self.inodes_free = 0
+        #: What is served now is served whole.
+        self._undivided = False
         #: Bytes that have to stay free.
         self._kept = 0
 
@@ -192,10 +194,19 @@ class Budget:
         """Bytes were taken that wait for a commit."""
         self._gathering += size
         self._unseen += size
-        if self._unseen > self._allowance:
+        if self._unseen > self._allowance and not self._undivided:
             self.measure()
         if self.uncommitted > self._settings.uncommitted_bytes and not self.crowded:
             self._crowd()
+
+    def whole(self, serve: Callable[[], None]) -> None:
+        """Have something served that must be served whole: the disk is looked at before it and behind it."""
+        self._undivided = True
+        try:
+            serve()
+        finally:
+            self._undivided = False
+            self.added(0)
 
     def takes(self, size: int) -> bool:
         """Whether so many bytes can be ``added`` with no look at the disk in between."""

@@ -16,7 +16,7 @@ from iot_mqtt.broker.publishing.batches import flattened
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.traces.runs import TracedRun, singles
 from iot_mqtt.broker.traces.tracer import Tracer
-from iot_mqtt.codec import PublishRun
+from iot_mqtt.codec import PublishRun, RunBatch
 
 
 class TracedInbound:
@@ -33,6 +33,9 @@ class TracedInbound:
         for item in flattened(batch):
             if isinstance(item, PublishRun):
                 items += singles(item, sampled=self._sampled)
+            elif isinstance(item, RunBatch):
+                runs = [single for run in item.runs for single in singles(run, sampled=self._sampled)]
+                items.append(RunBatch(runs, item.served))
             else:
                 items.append(item)
         self._inbound.read(connection, items)

@@ -6,14 +6,16 @@
     until ``open``      all are kept
     from then on        Readings, WhenSafe ─▶ posting, any other behind what was posted ─▶ handled
 
-An event that cannot be dealt with yet is kept with all behind it, and meanwhile nothing is read from the gateway.
-The end that a bad frame or a fault of the codec makes is an event, too: what came before it counts.
+A frame whose readings are being taken is taken to its end, and posted whole. An event that cannot be dealt with yet is
+kept with all behind it, and meanwhile nothing is read from the gateway. The end that a bad frame or a fault of the
+codec makes is an event, too: what came before it counts.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final
 
 from iot_mqtt.devices.link.posting import Posting
@@ -139,7 +141,7 @@ class Intake:
             kind = event.__class__
             if posting is not None:
                 if kind is Readings:
-                    if self._broker_full or posting.is_full:
+                    if (self._broker_full or posting.is_full) and not posting.goes_on_with(event):  # type: ignore[arg-type]
                         self._keep(events, position)
                         break
                     posting.reading(event)  # type: ignore[arg-type]
@@ -150,16 +152,15 @@ class Intake:
                 if kind in _LAST:
                     posting.end_of_frames()
                     self._post(posting, published)
-                else:
+                elif not _goes_on(posting, events, position):
+                    posting.end_of_frames()
                     posting.flush()
             elif self._held:
                 self._keep(events, position)
                 break
             self._handle(event)
-        else:
-            if posting is not None:
-                posting.end_of_frames()
         if posting is not None and not self._closed:
+            posting.end_of_frames()
             self._post(posting, published)
 
     def _post(self, posting: Posting, published: int) -> None:
@@ -167,8 +168,6 @@ class Intake:
         posting.flush()
         if self._closed:
             return
-        if not self._broker_full:
-            posting.tell_taken()
         if posting.published != published:
             self._spoke = False
         elif self._spoke:
@@ -185,6 +184,15 @@ class Intake:
         """Read from the gateway only while codec and broker take what it says."""
         if not self._closed:
             self._wire.set_reading(not (self._codec_full or self._broker_full or self._kept))
+
+
+def _goes_on(posting: Posting, events: Sequence[Event], position: int) -> bool:
+    """Whether further readings of the frame that is being taken stand behind this event."""
+    if not posting.is_within_frame:
+        return False
+    behind = (event for event in islice(events, position + 1, None) if isinstance(event, Readings))
+    following = next(behind, None)
+    return following is not None and posting.goes_on_with(following)
 
 
 def _nothing(*_: object) -> None:

@@ -2,12 +2,12 @@
 
 ::
 
-    Readings ─▶ seen before? ─▶ message ─▶ run of one device ─▶ broker ─▶ PUBACK ─▶ WhenSafe is answered
-                     │                            │
-                dropped, counted          the frame's number is "taken", in the batch of its messages
+    Readings ─▶ seen before? ─▶ message ─▶ run of one device ─▶ batch of whole frames ─▶ broker ─▶ PUBACK ─▶ safe
+                     │                                                     │
+                dropped, counted                          served: the number of the last is "taken"
 
-The broker acknowledges in order, so that counting tells what is safe. A number is called taken in the turn in which the
-last of its frame was published, and not while the broker holds anything back: rather twice than never.
+The broker serves a batch whole, at once or later, and says so in the turn in which it does: a frame's messages and its
+number are in one commit. It acknowledges in order, so that counting tells what is safe.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from iot_mqtt.codec import AckRun, PublishRun, RunBatch, run_of
@@ -24,7 +25,6 @@ from iot_mqtt.devices.link.repetitions import Repetitions
 from iot_mqtt.devices.link.services import KnownDevices
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.sdk import Readings
-from iot_mqtt.topics import MIXED
 
 #: Packet ids; as many messages can be unacknowledged at most.
 _IDS: Final = 65_535
@@ -44,6 +44,7 @@ class Posting:
     """Of one connection whose gateway was let in. ``safe``: the greatest number that was safe before it."""
 
     __slots__ = (
+        "is_within_frame",
         "published",
         "_acknowledged",
         "_gateway",
@@ -103,7 +104,9 @@ class Posting:
         #: The number of the frame whose readings come now, and whether it has come before.
         self._sequence: int | None = None
         self._again = False
-        #: The last frame all of whose readings have come; 0: none since the registry was told.
+        #: More readings of that frame may come.
+        self.is_within_frame = False
+        #: The last frame all of whose readings have come; 0: none since the last batch.
         self._whole = 0
         #: The greatest number that came on this connection.
         self._handed = 0
@@ -116,14 +119,19 @@ class Posting:
         """The broker has to acknowledge something first."""
         return len(self._messages) + self.published - self._acknowledged >= self._bounds.unacknowledged
 
+    def goes_on_with(self, readings: Readings) -> bool:
+        """Whether these are of the frame that is being taken."""
+        return self.is_within_frame and readings.sequence == self._sequence
+
     def reading(self, readings: Readings) -> None:
-        """The next readings. They are published with the next ``flush``, at the latest."""
+        """The next readings. They are published with the next ``flush``."""
         sequence = readings.sequence
         if sequence is not None and sequence != self._sequence:
             self.end_of_frames()
             self._sequence = sequence
             self._again = sequence <= self._handed or not self._devices.is_fresh(self._gateway, sequence)
             self._handed = max(self._handed, sequence)
+        self.is_within_frame = sequence is not None
         counters = self._counters
         counters.readings += 1
         if sequence is not None and self._again:
@@ -150,15 +158,26 @@ class Posting:
 
     def end_of_frames(self) -> None:
         """The frame whose readings came last has no more of them."""
-        if self._sequence is not None and not self._again:
-            self._whole = self._sequence
+        if self.is_within_frame:
+            self.is_within_frame = False
+            if self._sequence is not None and not self._again:
+                self._whole = self._sequence
 
     def flush(self) -> None:
-        """Publish what has gathered."""
+        """Publish what has gathered; not in the middle of a frame."""
         self._end_run()
+        whole, self._whole = self._whole, 0
         if self._runs:
             runs, self._runs = self._runs, []
-            self._publish(runs if len(runs) == 1 else [RunBatch(runs, MIXED)])
+            self._publish([RunBatch(runs, partial(self._served, self.published, whole))])
+        else:
+            self._served(self.published, whole)
+
+    def _served(self, published: int, whole: int) -> None:
+        """So many messages were published, this turn: all of the frames up to this one; 0: none has ended."""
+        if whole:
+            self._devices.taken(self._gateway, whole)
+            self._marks.append((published, whole))
 
     def _end_run(self) -> None:
         """The next message is of another device."""
@@ -178,13 +197,6 @@ class Posting:
         self._devices.seen(self._gateway, device.name, readings=count)
         self._devices.values(self._gateway, device.name, latest.values, latest.time or self._now())
         self._runs.append(run_of(device.topic, messages, ids))
-
-    def tell_taken(self) -> None:
-        """In the turn in which they were published, so that both are committed together."""
-        if self._whole:
-            self._devices.taken(self._gateway, self._whole)
-            self._marks.append((self.published, self._whole))
-            self._whole = 0
 
     # What is safe.
 

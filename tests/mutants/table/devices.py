@@ -294,6 +294,22 @@ DEVICES: Final = (
         "a device whose numbers begin again loses all its readings, and nobody is told",
     ),
     Mutation(
+        "devices.frame-cut",
+        "iot_mqtt/devices/link/intake.py",
+        "if (self._broker_full or posting.is_full) and not posting.goes_on_with(event):",
+        "if self._broker_full or posting.is_full:",
+        ("tests/unit/devices/link/test_frames.py",),
+        "the beginning of a frame is published twice when the node is killed in the middle of it",
+    ),
+    Mutation(
+        "devices.frame-torn",
+        "iot_mqtt/devices/changes.py",
+        "                batch.whole = True\n",
+        "",
+        _TESTS,
+        "a frame's readings are written without its number, where a grid writes entry after entry",
+    ),
+    Mutation(
         "devices.end-before-its-turn",
         "iot_mqtt/devices/link/stage.py",
         "        self._intake.take([end])\n",

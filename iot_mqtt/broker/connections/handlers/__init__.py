@@ -15,6 +15,7 @@ from iot_mqtt.broker.connections.handlers.pingreq import PingreqHandler
 from iot_mqtt.broker.connections.handlers.publish import PublishHandler
 from iot_mqtt.broker.connections.handlers.publish_answers import PublishAnswers
 from iot_mqtt.broker.connections.handlers.publish_gate import PublishGate
+from iot_mqtt.broker.connections.handlers.publish_whole import WholeHandler
 from iot_mqtt.broker.connections.handlers.subscribe import Requests, Subacks, SubscribeHandler, Subscribing
 from iot_mqtt.broker.connections.handlers.unsubscribe import UnsubscribeHandler, Unsubscribing
 from iot_mqtt.codec import (
@@ -25,7 +26,6 @@ from iot_mqtt.codec import (
     Pingreq,
     PublishBatch,
     PublishRun,
-    RunBatch,
     Subscribe,
     Unsubscribe,
 )
@@ -52,7 +52,6 @@ def table(
     return {
         PublishRun: publish.serve,
         PublishBatch: publish.serve_batch,
-        RunBatch: publish.serve_batch,
         AckRun: acks.serve,
         Connect: connect.serve,
         Subscribe: subscribe.serve,
@@ -84,5 +83,6 @@ __all__ = [
     "Subacks",
     "SubscribeHandler",
     "UnsubscribeHandler",
+    "WholeHandler",
     "table",
 ]

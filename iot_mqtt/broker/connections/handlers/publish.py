@@ -14,14 +14,14 @@ from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.connections.handlers.publish_answers import PublishAnswers
 from iot_mqtt.broker.connections.handlers.publish_gate import RETAIN, PublishGate
 from iot_mqtt.broker.publication import Publication
-from iot_mqtt.broker.publishing.batches import deliver, publications_of
+from iot_mqtt.broker.publishing.batches import deliver, each_of
 from iot_mqtt.broker.publishing.budget import Budget, Pause
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.publishing.path import Publishing
 from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.settings import MqttSettings
-from iot_mqtt.codec import PacketType, PublishBatch, PublishRun, runs_of
+from iot_mqtt.codec import PacketType, PublishBatch, PublishRun, RunBatch, runs_of
 from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
@@ -65,7 +65,7 @@ class PublishHandler:
         if qos:
             if qos > self._settings.max_qos:  # [MQTT-3.2.2-11]
                 raise ProtocolViolation(f"QoS {qos} is not offered here", ReasonCode.QOS_NOT_SUPPORTED)
-            if qos == 1 and connection.five:
+            if qos == 1 and connection.five and not connection.patient:
                 session.inbound.admit(run.count)
         if run.head & RETAIN and not self._settings.retain_available:  # [MQTT-3.2.2-14]
             raise ProtocolViolation("retain is not offered here", ReasonCode.RETAIN_NOT_SUPPORTED)
@@ -107,6 +107,8 @@ class PublishHandler:
         session = connection.session
         assert session is not None
         if batch.route is MIXED:
+            if connection.five and batch.qos == 1:
+                session.inbound.admit(batch.count)
             self._serve_each(connection, session, batch)
             return
         self._counters.packets_received["PUBLISH"] += batch.count
@@ -131,18 +133,21 @@ class PublishHandler:
             self._answers.remember(connection, session, batch.ids, outcome)
             self._answers.acknowledge(connection, PacketType.PUBREC, batch.ids, outcome)
 
-    def _serve_each(self, connection: Connection, session: Session, batch: PublishBatch) -> None:
+    def serve_runs(self, connection: Connection, batch: RunBatch) -> None:
+        """The same of a gateway, whose link has put them together; the gate was asked before."""
+        session = connection.session
+        assert session is not None
+        self._serve_each(connection, session, batch)
+
+    def _serve_each(self, connection: Connection, session: Session, batch: PublishBatch | RunBatch) -> None:
         """Those that are kept, recorded or forwarded: by the path one after the other, with one answer for all."""
-        qos = batch.qos
-        if qos == 1 and connection.five:
-            session.inbound.admit(batch.count)
-        runs = runs_of(batch)
+        qos, runs = batch.qos, runs_of(batch)
         kept = self._publishing.keep_each(runs, session, connection.origin)
         if kept is not None:
             self._counters.packets_received["PUBLISH"] += batch.count
             self._answers.acknowledge(connection, PacketType.PUBACK, batch.ids, kept)
             return
-        publications = publications_of(batch, connection.origin, session, self._clock.wall(), runs)
+        publications = each_of(runs, connection.origin, session, self._clock.wall())
         if qos == 2:
             served = len(publications)
             for position, publication in enumerate(publications):

@@ -42,11 +42,6 @@ class PublishGate:
             verdicts = connection.verdicts
             if verdicts is None or verdicts.scanned != permissions.version:
                 return False
-        if batch.__class__ is RunBatch:
-            classes = self._publishing.routes.classes
-            for run in batch.runs:
-                if classes[run.topic] is None or not connection.may_publish(run.topic, batch.head):
-                    return False
         head = batch.head
         if head & QOS_OR_RETAIN:
             settings = self._settings
@@ -60,15 +55,40 @@ class PublishGate:
             return (received is None or received.isdisjoint(ids)) and len(set(ids)) == len(ids)
         return True
 
+    def takes_runs(self, connection: Connection, batch: RunBatch) -> bool:
+        """The same of runs that no decoder has looked at."""
+        if self._budget.full or batch.qos > self._settings.max_qos:
+            return False
+        classes, head = self._publishing.routes.classes, batch.head
+        for run in batch.runs:
+            # What is traced is served one by one.
+            if (
+                run.__class__ is not PublishRun
+                or classes[run.topic] is None
+                or not connection.may_publish(run.topic, head)
+            ):
+                return False
+        return True
+
     def holds(self, connection: Connection, run: PublishRun) -> bool:
         """Whether a publisher of 3.x has to wait until the disk has room: it can't be told anything else."""
-        if not (run.qos and (connection.patient or not connection.five)):
-            return False
-        publication = Publication(run, run.topic, "", 0.0)
-        if not connection.may_publish(run.topic, run.head) or not self._publishing.refuses(publication):
+        if not self._has_to_wait(connection, run):
             return False
         self._budget.pause(connection, Pause.DISK_FULL, [run])
         return True
+
+    def holds_runs(self, connection: Connection, batch: RunBatch) -> bool:
+        """The same of runs that belong together, whichever of them has to wait."""
+        if not any(self._has_to_wait(connection, run) for run in batch.runs):
+            return False
+        self._budget.pause(connection, Pause.DISK_FULL, [batch])
+        return True
+
+    def _has_to_wait(self, connection: Connection, run: PublishRun) -> bool:
+        if not (run.qos and (connection.patient or not connection.five)):
+            return False
+        publication = Publication(run, run.topic, "", 0.0)
+        return connection.may_publish(run.topic, run.head) and self._publishing.refuses(publication)
 
     def holds_command(self, connection: Connection, run: PublishRun, topic: bytes) -> bool:
         """Whether a command has to wait until it is known that no other node has accepted it."""

@@ -19,7 +19,7 @@ from typing import Any
 from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.devices.link import Captures, DeviceStage, LinkServices, LinkSettings
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
-from iot_mqtt.devices.link.services import Verdict
+from iot_mqtt.devices.link.services import KnownDevices, Verdict
 from iot_mqtt.framing import Framing
 from iot_mqtt.pipeline import Layout
 from iot_mqtt.plugins.calling import Calling
@@ -208,7 +208,13 @@ class Notes:
 class World:
     """A node with a listener of gateways."""
 
-    def __init__(self, node: Node | None = None, captures: Path | None = None, **settings: int) -> None:
+    def __init__(
+        self,
+        node: Node | None = None,
+        captures: Path | None = None,
+        devices: KnownDevices | None = None,
+        **settings: int,
+    ) -> None:
         self.node = node or Node()
         self.plugins = OneCodec()
         self.notes = Notes()
@@ -218,7 +224,7 @@ class World:
         services = LinkServices(
             "n1",
             self.plugins,
-            self.notes,
+            self.notes if devices is None else devices,
             lambda _: self.notes,
             self.links,
             self.captures,
