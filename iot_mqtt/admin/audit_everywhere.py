@@ -192,8 +192,8 @@ class AuditEverywhere:
                 found.append(read(json.loads(answer) if isinstance(answer, bytes) else None))
             except (ValueError, KeyError, TypeError):
                 missing.append(Missing(named or f"number {number}", reason))
-        # Who has left is not asked; a node that is known by its number only has nothing to be missed.
-        gone = (one for number, one in members.items() if number not in answers and one.node_id)
+        # Who has left is not asked, and missed only by whoever wants that very node once others have its sessions.
+        gone = (one for number, one in members.items() if number not in answers and (node is not None or not one.away))
         missing += [Missing(one.node_id, f"it is {one.state}") for one in gone]
         return found, tuple(one for one in missing if node in (None, one.node))
 

@@ -267,8 +267,8 @@ class Everywhere:
                 missing.append(found)
             else:
                 said.append(found)
-        # Who has left is not asked; a node that is known by its number only has nothing to be missed.
-        gone = (one for number, one in wanted.items() if number not in answers and one.node_id)
+        # Who has left is not asked, and missed only by whoever wants that very node once others have its sessions.
+        gone = (one for number, one in wanted.items() if number not in answers and (node is not None or not one.away))
         missing += [Missing(one.node_id, f"it is {one.state}") for one in gone]
         return said, tuple(missing)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from http import HTTPStatus
 
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.cluster_resources import read_drain
-from iot_mqtt.admin.errors import not_found
+from iot_mqtt.admin.errors import ApiError, not_found
 from iot_mqtt.admin.json_text import fields_of
 from iot_mqtt.admin.routes import Resource, delete, get, post
 from iot_mqtt.admin.schemas import Schemas, schema_of
@@ -49,8 +50,14 @@ class NodeResources(Resource):
         self._view.cluster.resume()
 
     def _require(self, call: Call) -> None:
-        if call.path["node"] != self._node:
-            raise not_found(f"no node is called {call.path['node']!r}")
+        name = call.path["node"]
+        if name == self._node:
+            return
+        for member in self._view.cluster.info().members:
+            if member.node_id == name and member.away:
+                detail = f"{name} does not answer: it is {member.state}"
+                raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail)
+        raise not_found(f"no node is called {name!r}")
 
     def _of_node(self) -> Json:
         info = self._view.info()

@@ -119,7 +119,7 @@ class Adoption:
         fencing.addErrback(_report, "a dead node cannot be looked after")
 
     def _not_fenced(self, life: Life, failure: Failure) -> None:
-        log.warning("node %d cannot be fenced now, trying again: %s", life.number, failure.value)
+        log.warning("%s cannot be fenced now, trying again: %s", self._known.words(life.number), failure.value)
         self._clock.call_later(self._settings.fence_again, partial(self.gone, life))
 
     def _fenced(self, number: int, boot: int) -> None:
@@ -136,6 +136,17 @@ class Adoption:
             # This one has sessions again, which nobody has.
             self._lingered(earlier)
         self._all()
+        self._note(life)
+
+    def _note(self, life: Life) -> None:
+        """Fenced it cannot say any more that it stops; nothing waits for the note."""
+        if not self._membership.is_over:
+            noting = Deferred.fromCoroutine(self._known.ended(life))
+            noting.addErrback(partial(self._not_noted, life))
+
+    def _not_noted(self, life: Life, failure: Failure) -> None:
+        log.warning("how %s ended cannot be noted now, trying again: %s", self._known.words(life.number), failure.value)
+        self._clock.call_later(self._settings.fence_again, partial(self._note, life))
 
     # Looking.
 
@@ -195,7 +206,7 @@ class Adoption:
             self._all()
 
     def _not_adopted(self, failure: Failure, number: int) -> None:
-        self._failed(failure, f"what node {number} has left cannot be taken over now")
+        self._failed(failure, f"what {self._known.words(number)} has left cannot be taken over now")
         self._clock.call_later(self._settings.fence_again, self._all)
 
     def _failed(self, failure: Failure, what: str) -> None:
@@ -214,7 +225,10 @@ class Adoption:
         try:
             await self._fences.fence(*life)
             count = await self._takeover.adopt(life, partial(self._may_go_on, lease))
-            log.info("a dead node's sessions live here now", extra={"node": life.number, "sessions": count})
+            log.info(
+                "a dead node's sessions live here now",
+                extra={"node": self._known.words(life.number), "sessions": count},
+            )
             if self._may_go_on(lease):
                 self._have_adopted(life)
                 self._conversation.tell_all(ADOPTED, _written(life))

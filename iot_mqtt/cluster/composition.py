@@ -65,10 +65,10 @@ def compose(
     """Make the parts of a life that begins; see ``ClusterNode`` for the arguments."""
     own = Life(place.number, place.boot)
     membership = Membership(own, registry, Roster(place.number, clock, settings.unseen_grace))
-    conversation = Conversation(place, messaging, clock, settings)
+    known = KnownNodes(grid, membership, clock)
+    conversation = Conversation(place, messaging, clock, settings, known.words)
     links = conversation.links
     entry = Member(place.node_id, place.number, place.boot, version, (proto_v1.VERSION,), addresses=addresses)
-    known = KnownNodes(grid, membership)
     ended = Evictions(membership, grid, registry).ended
     fences = Fences(grid)
     channels = Channels(grid, clock, own, settings.scan_page, settings.swaps_at_once)

@@ -49,7 +49,11 @@ _ASK_AGAIN: Final = 2.0
 class Conversation:
     """Of one life of a node."""
 
-    def __init__(self, place: Place, messaging: Messaging, clock: Clock, settings: ClusterSettings) -> None:
+    def __init__(
+        self, place: Place, messaging: Messaging, clock: Clock, settings: ClusterSettings, words: Callable[[int], str]
+    ) -> None:
+        """``words``: a node by its number, for people."""
+        self._words = words
         self._settings = settings
         self._clock = clock
         #: The broker, before anything is sent or comes.
@@ -67,12 +71,12 @@ class Conversation:
         #: How far each peer has announced its log.
         self._ends: dict[int, int] = {}
         self._theirs: dict[int, Theirs] = {}
-        self.links = Links(messaging, clock, self, place.number, place.boot, settings.links)
+        self.links = Links(messaging, clock, self, place.number, place.boot, settings.links, words)
         self.ours = Ours(clock, settings.known_within, lambda: self.links.peers)
         #: What nodes ask each other by name, for those above.
-        self.questions = Questions(self.links, self.flush_soon, lambda: not self._doubted)
+        self.questions = Questions(self.links, self.flush_soon, lambda: not self._doubted, words)
         #: Those that are off the list; ``look`` when they are fenced, and when they are cleaned up after.
-        self.untold = Untold(self._read_noted, self.keeps, self.look, clock, settings.fence_again)
+        self.untold = Untold(self._read_noted, self.keeps, self.look, clock, settings.fence_again, words)
         #: Other requests: what takes them, by name.
         self.requests: dict[str, Callable[[int, Request], None]] = {}
 
@@ -277,7 +281,7 @@ class Conversation:
 
     def gap(self, peer: int, lost: int) -> None:
         """Anything may have been in it."""
-        log.warning("something from node %d is lost: %d items or fewer", peer, lost)
+        log.warning("something from %s is lost: %d items or fewer", self._words(peer), lost)
         self.node.stream_broken(peer)
         self._tell_everything(peer)
         self._ask_everything(peer)
@@ -335,7 +339,7 @@ class Conversation:
         try:
             told = theirs.take(item)
         except Malformed as error:
-            log.error("node %d says what it wants in a way that cannot be understood: %s", peer, error)
+            log.error("%s says what it wants in a way that cannot be understood: %s", self._words(peer), error)
             return
         if told is not None:
             self._act_on(peer, told.interest, full=told.full)
@@ -372,14 +376,14 @@ class Conversation:
         try:
             told = translation.group_in(request.body)
         except Malformed as error:
-            log.error("node %d says something of a group that cannot be understood: %s", peer, error)
+            log.error("%s says something of a group that cannot be understood: %s", self._words(peer), error)
         else:
             self.node.group_told(peer, request.name.removeprefix(translation.GROUP), *told, request.id)
 
     # For people.
 
-    def peer_status(self, number: int, member: Member | None, name: str) -> PeerStatus:
-        """How a node looks that there is a link to; ``member``: as it is in the list; ``name``: of one that is not."""
+    def peer_status(self, number: int, name: str, member: Member | None) -> PeerStatus:
+        """How a node looks that there is a link to; ``member``: as it is in the list."""
         link = self.links.links[number]
         theirs = self._theirs.get(number) or Theirs()
         heartbeat = link.heartbeat
@@ -387,7 +391,7 @@ class Conversation:
             PeerStatus,
             link.figures,
             number=number,
-            node_id=member.node_id if member is not None else name,
+            node_id=name,
             boot=link.peer_boot,
             version=member.version if member is not None else "",
             member=member is not None,

@@ -121,7 +121,7 @@ class Evictions:
         """Its process has ended: what the list says of it need not wait for its session's time."""
         member = self._membership.members.get(life.number)
         if self._membership.connected() and member is not None and member.boot == life.boot:
-            log.warning("a node has ended without a word; it is taken off the list", extra={"node": life.number})
+            log.warning("a node has ended without a word; it is taken off the list", extra={"node": member.node_id})
             evicting = Deferred.fromCoroutine(self._evict(member))
             evicting.addErrback(_not_evicted)
             evicting.addErrback(_report)

@@ -72,6 +72,10 @@ class Membership:
         """What the list has called a node, there or not; "": it has never shown it."""
         return self._roster.name(number)
 
+    def latest(self, number: int) -> int:
+        """The greatest boot that the list has shown of a node; 0: none."""
+        return self._roster.latest(number)
+
     def has_followed(self, life: Life) -> bool:
         """Whether that node is in the list, or a later life of it was."""
         return life.number in self._roster.members or self._roster.latest(life.number) > life.boot

@@ -134,6 +134,10 @@ class ClusterNode:
         self._conversation.tell_interest()
         self._adoption.start()
 
+    async def note_stopped(self) -> None:
+        """Others will know that this node was stopped in order; before ``stop``."""
+        await self._known.stops()
+
     async def stop(self) -> None:
         """Leave: others take our sessions at once. The broker has committed everything before."""
         if not self._membership.stop():
@@ -145,7 +149,9 @@ class ClusterNode:
         """It is over: the grid has said that this life is fenced, or the registry has lost it."""
         if not self._membership.end(reason):
             return
-        log.error("the life of this node is over: %s", reason, extra={"node": self.number, "boot": self.place.boot})
+        log.error(
+            "the life of this node is over: %s", reason, extra={"node": self.place.node_id, "boot": self.place.boot}
+        )
         self._end_quietly()
         self.on_life_over(reason)
 
@@ -225,6 +231,10 @@ class ClusterNode:
     async def remove(self, node_id: str) -> bool:
         """See ``KnownNodes``."""
         return await self._known.remove(node_id)
+
+    async def look(self) -> None:
+        """Which nodes are known and lacking, as the grid has it now; every few seconds."""
+        await self._known.look()
 
     # What the registry tells.
 

@@ -23,8 +23,15 @@ ANSWERS_WITHIN = 5.0
 class Questions:
     """Of one life of a node."""
 
-    def __init__(self, links: Links, flush_soon: Callable[[], None], all_heard: Callable[[], bool]) -> None:
-        """``all_heard``: whether it is known of every member what it wants."""
+    def __init__(
+        self,
+        links: Links,
+        flush_soon: Callable[[], None],
+        all_heard: Callable[[], bool],
+        words: Callable[[int], str],
+    ) -> None:
+        """``all_heard``: whether it is known of every member what it wants; ``words``: a node, for people."""
+        self._words = words
         self.all_heard = all_heard
         self._links = links
         self._flush_soon = flush_soon
@@ -44,7 +51,7 @@ class Questions:
         try:
             body = answer(request.body)
         except Exception as error:  # another node's question is no reason to fail here
-            log.error("a question of node %d cannot be answered", peer, exc_info=error)
+            log.error("a question of %s cannot be answered", self._words(peer), exc_info=error)
             self._links.refuse(peer, request, f"it failed there: {error}")
         else:
             self._links.reply(peer, request, body)
@@ -56,7 +63,7 @@ class Questions:
         try:
             body: bytes | str = await later(request.body)
         except Exception as error:  # as above
-            log.error("a question of node %d cannot be answered", peer, exc_info=error)
+            log.error("a question of %s cannot be answered", self._words(peer), exc_info=error)
             body = f"it failed there: {error}"
         # A peer that has begun anew meanwhile counts its questions anew.
         if boot is not None and self._boot(peer) == boot:

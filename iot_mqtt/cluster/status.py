@@ -26,12 +26,10 @@ def status_of(place: Place, parts: LifeParts, grid: SharedGrid, registry: Regist
         routes_version=ours.version,
         draining=parts.registration.draining,
         peers=tuple(
-            # Who has left for good needs no name: nobody misses it.
-            conversation.peer_status(
-                number, members.get(number), parts.membership.name(number) if number in dead else ""
-            )
+            conversation.peer_status(number, parts.known.name(number), members.get(number))
             for number in sorted(links.links)
         ),
+        absent=parts.known.absent,
         known_late=ours.late,
         claims_granted=dict(parts.ownership.granted),
         claims_refused={str(reason): count for reason, count in parts.ownership.refused.items()},

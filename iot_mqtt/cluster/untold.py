@@ -13,6 +13,7 @@ from functools import partial
 
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Interest
+from iot_mqtt.ports.cluster_status import node_words
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +31,12 @@ class Untold:
         changed: Callable[[], None],
         clock: Clock,
         again: float,
+        words: Callable[[int], str] = node_words,
     ) -> None:
         """``read`` asks the grid what a node has noted, and ``found`` takes the answer; ``changed``: there may be none
-        any more. ``again``: seconds until a question that failed is asked once more.
+        any more. ``again``: seconds until a question that failed is asked once more; ``words``: a node, for people.
         """
+        self._words = words
         self._read = read
         self._found = found
         self._changed = changed
@@ -77,7 +80,7 @@ class Untold:
         if self._left.get(number) is not which:
             return
         if interest is None:
-            log.warning("what node %d wanted cannot be read, trying again", number)
+            log.warning("what %s wanted cannot be read, trying again", self._words(number))
             self._clock.call_later(self._again, partial(self._ask, number, which))
             return
         self._found(number, interest)

@@ -97,6 +97,11 @@ _KNOWN: Final = tuple(
             "have NTP (chrony, systemd-timesyncd) set the clock of that machine; a node measures it again by itself",
         ),
         (
+            r" is gone without having been stopped",
+            "node_gone",
+            "start the node again; one that will not come back is removed (iot-mqtt ctl cluster remove)",
+        ),
+        (
             r"the list of revoked certificates",
             "revocation_list",
             "put the authority's list of now in place of the old one; it is read without a restart",

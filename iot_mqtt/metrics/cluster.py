@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from iot_mqtt.metrics.families import Family, Table, counter, counters, gauge, gauges, labelled
-from iot_mqtt.ports.cluster_status import ClusterStatus, PeerStatus
+from iot_mqtt.ports.cluster_status import AbsentNode, ClusterStatus, PeerStatus
 
 #: Attribute of ``PeerStatus``, name after ``iot_mqtt_peer_``, help.
 _PEER_GAUGES = (
@@ -96,6 +96,9 @@ class ClusterCollector(Collector):
 def _cluster(facts: ClusterStatus) -> Iterator[Family]:
     members = 1 + sum(1 for peer in facts.peers if peer.member)
     yield gauge("cluster_members", "Nodes on the registry's list, this one included.", members)
+    known = members + len(facts.absent)
+    yield gauge("cluster_known", "Nodes that have joined and were not removed, this one included.", known)
+    yield _absent(facts.absent)
     yield gauge("cluster_dead", "Dead nodes whose sessions are not taken over yet.", len(facts.dead))
     yield gauge("cluster_life_over", "1 when this node is not one of the cluster any more.", facts.over is not None)
     yield gauge("cluster_incompatible", "Members that this node cannot talk to.", len(facts.incompatible))
@@ -114,6 +117,14 @@ def _cluster(facts: ClusterStatus) -> Iterator[Family]:
     yield labelled("cluster_claims_refused", "reason", text, facts.claims_refused)
 
 
+def _absent(nodes: Sequence[AbsentNode]) -> Family:
+    text = "1 for each node that is known and not on the list, by how it ended."
+    family = GaugeMetricFamily("iot_mqtt_cluster_absent", text, labels=("peer", "peer_name", "state"))
+    for node in nodes:
+        family.add_metric((str(node.number), node.node_id, node.ending), 1.0)
+    return family
+
+
 def _peers(peers: Sequence[PeerStatus]) -> Iterator[Family]:
     yield from _by_peer(GaugeMetricFamily, _PEER_GAUGES, peers)
     yield from _by_peer(CounterMetricFamily, _PEER_COUNTERS, peers)
@@ -123,10 +134,10 @@ def _by_peer(
     kind: type[GaugeMetricFamily | CounterMetricFamily], table: Table, peers: Sequence[PeerStatus]
 ) -> Iterator[Family]:
     for attribute, name, text in table:
-        family = kind(f"iot_mqtt_peer_{name}", text, labels=("peer",))
+        family = kind(f"iot_mqtt_peer_{name}", text, labels=("peer", "peer_name"))
         for peer in peers:
             if (value := getattr(peer, attribute)) is not None:
-                family.add_metric((str(peer.number),), float(value))
+                family.add_metric((str(peer.number), peer.node_id), float(value))
         yield family
 
 

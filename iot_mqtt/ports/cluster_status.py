@@ -4,10 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 
 class NotGone(Exception):
     """A node that cannot be removed from the cluster; the text says why."""
+
+
+class Ending(StrEnum):
+    """How a node that is not there has ended."""
+
+    #: In order: nobody misses it.
+    STOPPED = "stopped"
+    GONE = "gone"
+    #: Nothing is noted of it: it has just left, or starts, or ended under an earlier release.
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentNode:
+    """One that has joined, was not removed, and is not in the registry's list."""
+
+    number: int
+    node_id: str
+    #: The number of its last life.
+    boot: int
+    ending: Ending
+    #: Wall-clock seconds; None: not known.
+    since: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +96,8 @@ class ClusterStatus:
     routes_version: int
     draining: bool
     peers: tuple[PeerStatus, ...]
+    #: By number.
+    absent: tuple[AbsentNode, ...]
     #: Subscriptions that were confirmed although some peer had not said that it acts on them.
     known_late: int
     claims_granted: Mapping[str, int]
@@ -89,6 +115,11 @@ class ClusterStatus:
     strangers: int
     #: Of those whose clock is wrong: node id → seconds that it is ahead of the others'; negative: behind.
     clocks_wrong: Mapping[str, float]
+
+
+def node_words(number: int, name: str = "") -> str:
+    """A node, for people: a number alone reads like another one's name, for numbers go by the order of joining."""
+    return name or f"a node (number {number})"
 
 
 def clock_words(node_id: str, ahead: float) -> str:

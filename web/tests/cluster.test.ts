@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { degradedOf, linksOf, loadOf, progressOf } from "../src/pages/cluster/moving";
+import { degradedOf, knownOf, lackingOf, linksOf, loadOf, progressOf } from "../src/pages/cluster/moving";
 import type { Cluster, Drain, Member } from "../src/pages/cluster/types";
 import { rowsOf, shownRows, text, typed } from "../src/pages/settings/keys";
 import type { Key } from "../src/pages/settings/types";
@@ -32,6 +32,17 @@ test("links are seen from both ends; who has left has none", () => {
     { text: "x", nodes: ["a", "b"] },
     { text: "y", nodes: ["b"] },
   ]);
+});
+
+test("who is lacking is named once, unless it has answered meanwhile", () => {
+  const numbered = (number: number, one: Member): Member => ({ ...one, number });
+  const gone = numbered(3, member("c", "gone"));
+  const seen = [
+    cluster("a", [numbered(1, member("a", "self")), numbered(2, member("b", "stopped")), gone]),
+    cluster("b", [numbered(1, member("a", "up")), numbered(2, member("b", "self")), gone]),
+  ];
+  expect(lackingOf(seen)).toEqual([gone]);
+  expect(knownOf(seen)).toBe(3);
 });
 
 const key = (name: string, node: string, value: unknown, more: Partial<Key> = {}): Key => ({

@@ -16,6 +16,7 @@ from iot_mqtt.app.terminal import (
     Column,
     Json,
     field,
+    moment,
     number,
     numbers,
     plain,
@@ -26,7 +27,7 @@ from iot_mqtt.app.terminal import (
     size,
     span,
 )
-from iot_mqtt.broker.facade import DEFAULT_RATE, MAX_RATE
+from iot_mqtt.broker.facade import AWAY, DEFAULT_RATE, MAX_RATE
 
 #: Seconds between two looks at a node that is being drained.
 POLL_SECONDS = 1.0
@@ -48,18 +49,30 @@ def drain_group() -> None:
 
 # What there is.
 
+
+def _state(member: Json) -> str:
+    left_at = member.get("left_at")
+    if left_at is not None:
+        return f"{member['state']} since {moment(left_at)}"
+    return f"{member['state']}, draining" if member["draining"] else str(member["state"])
+
+
 _MEMBERS = (
     field("node_id", "NODE"),
     number("number", "NO"),
-    Column("STATE", lambda item: f"{item['state']}, draining" if item["draining"] else str(item["state"])),
+    Column("STATE", _state),
     *numbers(clients="CLIENTS", load="LOAD"),
-    Column("LAG", lambda item: "-" if item["state"] == "self" else size(item["unconfirmed"]), right=True),
+    Column("LAG", lambda item: size(item["unconfirmed"]) if _is_linked(item) else "-", right=True),
     number("routes"),
-    Column("AGREES", lambda item: "-" if item["state"] == "self" else _agrees(item)),
+    Column("AGREES", lambda item: _agrees(item) if _is_linked(item) else "-"),
     *numbers(repairs_asked="REPAIRS", gaps="GAPS"),
     field("version"),
     number("boot"),
 )
+
+
+def _is_linked(member: Json) -> bool:
+    return member["state"] not in ("self", *AWAY)
 
 
 def _agrees(member: Json) -> str:
@@ -136,8 +149,9 @@ def _screen(found: Json) -> Iterator[tuple[str, str]]:
     yield "copies", _copies(found["copies_missing"])
     trouble = found["registry_trouble"]
     yield "registry", found["registry"] if trouble is None else f"{found['registry']}: {trouble}"
-    members = [one for one in found["members"] if one["state"] not in ("left", "dead")]
-    yield "members", f"{len(members)}, with {sum(one['clients'] for one in members)} clients"
+    known = found["members"]
+    members = [one for one in known if one["state"] not in ("dead", *AWAY)]
+    yield "members", f"{len(members)} of {len(known)}, with {sum(one['clients'] for one in members)} clients"
     agree = "everybody acts on them" if found["routes_agree"] else "not everybody acts on all of them yet"
     yield "routes", f"{found['routes']} filters are wanted here; {agree}"
     yield "forwarded", f"{found['messages_forwarded']} messages, {found['messages_from_peers']} from other nodes"

@@ -164,6 +164,7 @@ class Clustered:
         assert self._place is not None and self._node is not None
         broker.time.ahead = self._ahead
         repeat(CLOCK_SECONDS, self._node.clocks.look)
+        repeat(SHOW_SECONDS, Following(self._node.look, "the nodes that are known").look)
         failovers = self._failovers = make_failovers(
             self._config, broker, self.grid, self._registry, self._place.number, self._follow, self._cross
         )
@@ -232,7 +233,9 @@ class Clustered:
                     for generation in await drop_over(
                         self.grid, self._settings, known.number, time.now(), self._losses.write_off
                     ):
-                        log.info("dropped of a dead node's log", extra={"node": known.number, "generation": generation})
+                        log.info(
+                            "dropped of a dead node's log", extra={"node": known.node_id, "generation": generation}
+                        )
             if lease.held and (count := await self._expired.drop(self._clock.wall(), EXPIRED_PAGES)):
                 log.info("removed retained messages whose time was over", extra={"count": count})
         finally:
@@ -272,10 +275,15 @@ class Clustered:
     async def leave(self) -> None:
         """Everything is committed: others may have our clients, and another process may be this node."""
         if self._place is not None:
-            leaving = ensureDeferred(self._tenancy.leave(self._place.number))
-            # Who comes has to ask then; that is all.
+            leaving = ensureDeferred(self._say_so(self._place.number))
+            # Who comes has to ask then, and the others say that this node is gone; that is all.
             await leaving.addTimeout(1.0, self._reactor).addErrback(lambda _: None)
         await self._let_go()
+
+    async def _say_so(self, number: int) -> None:
+        if self._node is not None:
+            await self._node.note_stopped()
+        await self._tenancy.leave(number)
 
     async def abandon(self) -> None:
         """Others have taken our place. The connections end; nothing more is written."""

@@ -115,7 +115,7 @@ class EventDesk:
             listener.take(self._node, **self._found(places.get(self._node), KEPT))
             listener.here = True
         for member in of.members():
-            if member.state != "self" and node in (None, member.node_id):
+            if member.state != "self" and not member.away and node in (None, member.node_id):
                 self._follow(listener, member)
         listener.everywhere = node is None
         return stream
@@ -135,7 +135,7 @@ class EventDesk:
                 listener.rates(self._node, self._rates)
             if listener.everywhere:
                 for member in of.members():
-                    if member.state != "self" and member.node_id not in listener.followed:
+                    if member.state != "self" and not member.away and member.node_id not in listener.followed:
                         self._follow(listener, member)
         self._wake(rates=True)
 

@@ -18,6 +18,7 @@ from iot_mqtt.plugins.info import PluginInfo
 from iot_mqtt.ports.access import Principal
 from iot_mqtt.ports.addresses import parsed
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.cluster_status import node_words
 from iot_mqtt.ports.devices import State, StoredCommand
 
 #: Subscriptions that are held against topics, topics that are held against subscriptions, and the rest.
@@ -163,9 +164,9 @@ class Knowledge:
             return None
         for member in self._view.cluster.info().members:
             if member.number == life.number:
-                gone = member.boot != life.boot or member.state == "left"
-                return Home(member.node_id or f"node {life.number}", "dead" if gone else member.state)
-        return Home(f"node {life.number}", "dead")
+                gone = member.boot != life.boot or member.away
+                return Home(node_words(life.number, member.node_id), "dead" if gone else member.state)
+        return Home(node_words(life.number), "dead")
 
     def _rights(self, found: Facts) -> Rights:
         """What the rules say of whoever it is, or was."""

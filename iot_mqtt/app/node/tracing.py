@@ -163,7 +163,7 @@ class TraceDesk:
         self._open(id, wanted)
         self._follow(self._here(id, stream))
         for member in of.members():
-            if member.state != "self" and of.asking is not None:
+            if member.state != "self" and not member.away and of.asking is not None:
                 self._follow(self._there(of.asking, member, id, wanted, stream))
         self._clock.call_later(wanted.seconds, stream.end)
 

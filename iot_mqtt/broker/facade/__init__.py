@@ -6,6 +6,7 @@ thousand sessions answers in bounded time and memory.
 
 from iot_mqtt.broker.facade.clients import AttemptInfo, ClientInfo, ClientsWanted
 from iot_mqtt.broker.facade.cluster import (
+    AWAY,
     DEFAULT_RATE,
     MAX_RATE,
     ClusterInfo,
@@ -27,6 +28,7 @@ from iot_mqtt.broker.facade.subscriptions import (
 from iot_mqtt.broker.facade.view import BrokerView, Published
 
 __all__ = [
+    "AWAY",
     "DEFAULT_RATE",
     "MAX_RATE",
     "STATES",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 #: Clients a second that are sent to other nodes, unless something else is asked for.
 DEFAULT_RATE = 100
 MAX_RATE = 100_000
+#: States of members that are not there, and that have nothing any more that another node would not have.
+AWAY: Final = frozenset({"stopped", "gone", "left"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,8 @@ class MemberInfo:
     #: The number of its present life.
     boot: int
     version: str
-    #: "self", "up", "deaf" (it does not hear us), "silent" (we do not hear it), "left", or "dead" (and its sessions
-    #: are being adopted).
+    #: "self", "up", "deaf" (it does not hear us), "silent" (we do not hear it), "dead" (and its sessions are being
+    #: adopted), and then "stopped" (in order) or "gone" (without a word), or "left" (it is not known how).
     state: str
     draining: bool
     clients: int
@@ -77,6 +79,13 @@ class MemberInfo:
     items_missed: int = 0
     #: Seconds that its wall clock is ahead of that of the node that was asked; None: not known.
     clock_offset: float | None = None
+    #: Of one that is not there: when it was stopped, or was gone; None: it is there, or nobody knows.
+    left_at: float | None = None
+
+    @property
+    def away(self) -> bool:
+        """It is not there, and nobody misses what it had."""
+        return self.state in AWAY
 
 
 @dataclass(frozen=True, slots=True)

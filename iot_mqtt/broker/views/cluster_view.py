@@ -14,7 +14,7 @@ from iot_mqtt.broker.facade import ClusterInfo, DrainInfo, MemberInfo, ShareInfo
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.publishing.fullness import DiskLevel
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.ports.cluster_status import ClusterStatus, PeerStatus, clock_words
+from iot_mqtt.ports.cluster_status import AbsentNode, ClusterStatus, Ending, PeerStatus, clock_words, node_words
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.fields import made_of
 from iot_mqtt.ports.store import Store
@@ -25,6 +25,9 @@ LAG_BYTES = 4 * 1024 * 1024
 
 class Together(Protocol):
     """The part of ``cluster.ClusterNode`` that operators deal with."""
+
+    @property
+    def number(self) -> int: ...
 
     def status(self) -> ClusterStatus: ...
 
@@ -68,6 +71,11 @@ class ClusterView:
         self._node = node
         self._rebalancing = rebalancing
 
+    @property
+    def number(self) -> int:
+        """Of this node; 0: it is by itself."""
+        return 0 if self._node is None else self._node.number
+
     # Clients on their way.
 
     def progress(self) -> DrainInfo:
@@ -99,7 +107,10 @@ class ClusterView:
     @property
     def alarms(self) -> tuple[str, ...]:
         """Of what is degraded, that which does not pass by itself and that nobody else tells."""
-        return () if self._node is None else tuple(_clocks(self._node.status()))
+        if self._node is None:
+            return ()
+        facts = self._node.status()
+        return (*_clocks(facts), *_gone(facts))
 
     def info(self) -> ClusterInfo:
         """All of it, from memory."""
@@ -119,13 +130,13 @@ class ClusterView:
         )
 
     def _together(self, facts: ClusterStatus, grid_trouble: str | None) -> ClusterInfo:
-        members = [self._self(facts.number, facts.boot), *(_peer(peer, facts) for peer in facts.peers)]
+        members = [self._self(facts.number, facts.boot), *_others(facts)]
         return self._cluster(
             facts,
             clustered=True,
             grid_trouble=grid_trouble,
             members=sorted(members, key=lambda member: member.number),
-            routes_agree=all(one.routes_agree and not one.routes_behind for one in members if _listed(one)),
+            routes_agree=all(one.routes_agree and not one.routes_behind for one in members if _is_listed(one)),
             dead=sorted(facts.dead),
             incompatible=list(facts.incompatible),
             degraded=[*_troubles(facts), *self._own_troubles(grid_trouble), *_of_members(members, facts)],
@@ -153,18 +164,46 @@ class ClusterView:
             yield "this node is being drained: it takes no clients"
 
 
-def _listed(member: MemberInfo) -> bool:
-    return member.state not in ("left", "dead")
+def _is_listed(member: MemberInfo) -> bool:
+    return member.state != "dead" and not member.away
 
 
-def _peer(peer: PeerStatus, facts: ClusterStatus) -> MemberInfo:
-    behind = max(0, facts.routes_version - max(0, peer.acts_on))
-    return made_of(MemberInfo, peer, state=_state(peer, facts), routes_behind=behind)
+def _others(facts: ClusterStatus) -> Iterator[MemberInfo]:
+    """Those that there are, and those that are lacking. One that was removed is none, whatever its link has counted."""
+    absent = {one.number: one for one in facts.absent}
+    linked = {peer.number for peer in facts.peers}
+    for peer in facts.peers:
+        if peer.member or peer.number in absent or peer.number in facts.dead:
+            yield _peer(peer, facts, absent.get(peer.number))
+    for one in facts.absent:
+        if one.number not in linked:
+            yield MemberInfo(
+                one.number,
+                one.node_id,
+                one.boot,
+                "",
+                _left(one.number, one, facts),
+                draining=False,
+                clients=0,
+                left_at=one.since,
+            )
 
 
-def _state(peer: PeerStatus, facts: ClusterStatus) -> str:
+def _peer(peer: PeerStatus, facts: ClusterStatus, absent: AbsentNode | None) -> MemberInfo:
     if not peer.member:
-        return "dead" if peer.number in facts.dead else "left"
+        left_at = None if absent is None else absent.since
+        return made_of(MemberInfo, peer, state=_left(peer.number, absent, facts), left_at=left_at)
+    behind = max(0, facts.routes_version - max(0, peer.acts_on))
+    return made_of(MemberInfo, peer, state=_state(peer), routes_behind=behind)
+
+
+def _left(number: int, absent: AbsentNode | None, facts: ClusterStatus) -> str:
+    if number in facts.dead:
+        return "dead"
+    return Ending.LEFT if absent is None else absent.ending
+
+
+def _state(peer: PeerStatus) -> str:
     if not peer.up:
         return "silent"
     return "up" if peer.hears_us else "deaf"
@@ -188,9 +227,19 @@ def _troubles(facts: ClusterStatus) -> Iterator[str]:
     for member in facts.incompatible:
         yield f"{member} speaks no version of the links that this node speaks: nothing is forwarded between the two"
     yield from _clocks(facts)
-    listed = {peer.number for peer in facts.peers}
-    for number in sorted(number for number in facts.dead if number not in listed):
-        yield _unclean(f"node {number}")
+    yield from _gone(facts)
+    shown = {peer.number for peer in facts.peers} | {one.number for one in facts.absent}
+    for number in sorted(facts.dead.keys() - shown):
+        yield _unclean(node_words(number))
+
+
+def _gone(facts: ClusterStatus) -> Iterator[str]:
+    for one in facts.absent:
+        if one.ending is Ending.GONE:
+            yield (
+                f"{one.node_id} (number {one.number}) is gone without having been stopped: "
+                f"start it again, or remove it (iot-mqtt ctl cluster remove {one.node_id})"
+            )
 
 
 def _clocks(facts: ClusterStatus) -> Iterator[str]:

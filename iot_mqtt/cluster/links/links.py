@@ -24,6 +24,7 @@ from iot_mqtt.cluster.links.values import Heartbeat, Item, LinkError, Reply, Req
 from iot_mqtt.errors import Malformed
 from iot_mqtt.ports.clock import Clock, Timer, until_beat
 from iot_mqtt.ports.cluster import Forwarded
+from iot_mqtt.ports.cluster_status import node_words
 from iot_mqtt.ports.messaging import Messaging
 from iot_mqtt.ports.registry import Member
 
@@ -111,7 +112,10 @@ class Links:
         number: int,
         boot: int,
         settings: LinkSettings | None = None,
+        words: Callable[[int], str] = node_words,
     ) -> None:
+        """``words``: a node by its number, for people."""
+        self._words = words
         self.number = number
         self.boot = boot
         self.settings = settings or LinkSettings()
@@ -316,7 +320,7 @@ class Links:
             return
         found = self._peers.get(peer)
         if found is None or not found.link.member:
-            done(LinkError(f"node {peer} is not a member"))
+            done(LinkError(f"{self._words(peer)} is not a member"))
             return
         id = found.last_id = (found.last_id + 1) % _REQUEST_IDS
         found.asked[id] = (self._clock.monotonic() + timeout, done)
@@ -341,11 +345,10 @@ class Links:
         peer.pending, peer.pending_bytes = [], 0
         self._fail(peer, reason)
 
-    @staticmethod
-    def _fail(peer: _Peer, reason: str) -> None:
+    def _fail(self, peer: _Peer, reason: str) -> None:
         asked, peer.asked = peer.asked, {}
         for _, done in asked.values():
-            done(LinkError(f"node {peer.link.peer} gave no answer: {reason}"))
+            done(LinkError(f"{self._words(peer.link.peer)} gave no answer: {reason}"))
 
     def _expire(self, peer: _Peer, now: float) -> None:
         late = [id for id, (until, _) in peer.asked.items() if until <= now]
@@ -353,7 +356,7 @@ class Links:
             # Another one's ``done`` may have ended it.
             found = peer.asked.pop(id, None)
             if found is not None:
-                found[1](LinkError(f"node {peer.link.peer} gave no answer in time"))
+                found[1](LinkError(f"{self._words(peer.link.peer)} gave no answer in time"))
 
     # -- in --------------------------------------------------------------------------------------------
 

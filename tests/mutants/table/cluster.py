@@ -23,6 +23,7 @@ _STRAYS: Final = "iot_mqtt/cluster/strays.py"
 _NOBODY: Final = "tests/unit/broker/test_nobody_takes.py"
 _NODE: Final = "tests/unit/cluster/test_node.py"
 _ADOPTING: Final = "tests/unit/cluster/test_adoption.py"
+_KNOWN: Final = "tests/unit/cluster/test_known_nodes.py"
 _OWNING: Final = ("tests/unit/cluster/test_ownership.py", "tests/unit/cluster/test_roster.py")
 _CONVERSATION: Final = "iot_mqtt/cluster/conversation.py"
 _GROUP_PLACES: Final = "iot_mqtt/broker/cluster/group_places.py"
@@ -416,6 +417,22 @@ CLUSTER: Final = (
         "",
         (_ADOPTING,),
         "what a node kept goes with what its earlier life had kept",
+    ),
+    Mutation(
+        "cluster.ended-by-an-earlier-note",
+        "iot_mqtt/cluster/known_nodes.py",
+        "if note is None or note.boot < boot:",
+        "if note is None:",
+        (_KNOWN,),
+        "a node that starts is gone, or was stopped, because an earlier life of it was",
+    ),
+    Mutation(
+        "cluster.stopped-is-gone",
+        "iot_mqtt/cluster/leaving.py",
+        "if before is not None and before.boot >= life.boot:",
+        "if before is not None and before.boot > life.boot:",
+        (_KNOWN,),
+        "whoever fences a node that was stopped in order says that it is gone",
     ),
     Mutation(
         "cluster.later-life-waits",

@@ -132,6 +132,7 @@ def test_who_does_not_answer_is_named(cluster: Cluster) -> None:
         cluster.change(number, "x")
     cluster.questions[1].instead = {2: "node 2 gave no answer in time", 3: b"[]"}
     cluster.members.append(MemberInfo(7, "n7", 1, "1.2", "dead", draining=False, clients=0))
+    cluster.members.append(MemberInfo(8, "n8", 1, "1.2", "gone", draining=False, clients=0))
     (page,) = cluster.pages(10)
     assert [one["node"] for one in page.items] == ["n1"]
     assert [(one.node, one.reason) for one in page.missing] == [

@@ -289,6 +289,17 @@ def test_who_does_not_answer_is_named(cluster: Cluster) -> None:
     assert cluster.browsers["n1"].get("/api/v1/status?node=n3").status == 503
 
 
+@pytest.mark.parametrize("state", ["gone", "stopped", "left"])
+def test_who_is_away_is_missed_by_nobody_but_whoever_wants_that_node(cluster: Cluster, state: str) -> None:
+    """Others have its sessions, so that lists are whole; and it is called that, so that it is not unknown."""
+    cluster.members.append(MemberInfo(7, "n7", 1, "1.2", state, draining=False, clients=0))
+    assert cluster.get("clients")["missing"] == []
+    assert cluster.browsers["n1"].get("/api/v1/clients/nobody").status == 404
+    answer = cluster.browsers["n1"].get("/api/v1/status?node=n7")
+    assert (answer.status, answer.json["missing"]) == (503, [{"node": "n7", "reason": f"it is {state}"}])
+    assert cluster.browsers["n1"].get("/api/v1/status?node=n8").status == 404
+
+
 def test_each_node_s_answer_stands_by_itself(cluster: Cluster) -> None:
     """Under its name."""
     assert cluster.get("own") == {"items": [{"is": name, "node": name} for name in NAMES], "missing": []}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from iot_mqtt.broker.facade import ClientsWanted, SessionsWanted
 from iot_mqtt.values import Message
-from tests.unit.admin.adminkit import Browser, FakeView, make_browser
+from tests.unit.admin.adminkit import CLUSTER, MEMBER, Browser, FakeView, make_browser
 
 
 @pytest.fixture
@@ -90,6 +92,14 @@ def test_many_are_published_at_once(view: FakeView, browser: Browser) -> None:
     for number in (0, 1001):
         assert browser.post("/api/v1/publish/batch", {"messages": messages[:1] * number}).status == 400
     assert view.done == []
+
+
+def test_a_node_that_is_away_is_not_unknown(view: FakeView, browser: Browser) -> None:
+    """It has a name, which `cluster remove` wants."""
+    away = replace(MEMBER, node_id="n7", number=7, state="gone")
+    view.cluster.facts = replace(CLUSTER, members=[MEMBER, away])
+    answer = browser.get("/api/v1/nodes/n7")
+    assert (answer.status, answer.json["detail"]) == (503, "n7 does not answer: it is gone")
 
 
 def test_nodes_are_shown_and_drained(view: FakeView, browser: Browser) -> None:

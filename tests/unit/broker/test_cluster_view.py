@@ -13,6 +13,7 @@ from iot_mqtt.app.node.views import join
 from iot_mqtt.broker.settings import BudgetSettings
 from iot_mqtt.codec import Disconnect
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.cluster_status import AbsentNode, Ending
 from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.ports.registry import Member
 from tests.unit.broker.harness import Node, run
@@ -20,6 +21,8 @@ from tests.unit.metrics.metricskit import Cluster, Peer
 
 #: Agreement in all things, so that each case names what differs.
 WELL = Cluster(peers=(Peer(acts_on=7),))
+STOPPED = AbsentNode(4, "n4", 8, Ending.STOPPED, 1000.0)
+ABSENT = (STOPPED, AbsentNode(5, "n5", 9, Ending.GONE, 2000.0), AbsentNode(6, "n6", 3, Ending.LEFT, None))
 
 
 class Questions:
@@ -100,15 +103,45 @@ def test_members_are_listed_by_number_with_this_one_among_them() -> None:
         (Peer(), "up"),
         (Peer(hears_us=False), "deaf"),
         (Peer(up=False), "silent"),
-        (Peer(up=False, member=False), "left"),
         (Peer(number=3, up=False, member=False), "dead"),
+        (Peer(number=4, node_id="n4", up=False, member=False), "stopped"),
+        (Peer(number=5, node_id="n5", up=False, member=False), "gone"),
     ],
 )
 def test_the_state_of_a_member_is_one_word(peer: Peer, state: str) -> None:
     """By what the registry says and by what is heard."""
     node, together = clustered()
-    together.facts = replace(WELL, peers=(peer,), dead={3: 8})
-    assert node.view.cluster.info().members[-1].state == state
+    together.facts = replace(WELL, peers=(peer,), dead={3: 8}, absent=ABSENT)
+    assert {one.number: one.state for one in node.view.cluster.info().members}[peer.number] == state
+
+
+def test_who_is_lacking_is_listed_by_name_whether_or_not_there_was_a_link() -> None:
+    """How it ended and when; one that was removed is not, whatever its link has counted."""
+    node, together = clustered()
+    peers = (*WELL.peers, Peer(number=5, node_id="n5", member=False), Peer(number=7, node_id="", member=False))
+    together.facts = replace(WELL, peers=peers, absent=ABSENT)
+    members = node.view.cluster.info().members
+    assert [(one.number, one.node_id, one.state, one.left_at, one.boot) for one in members[2:]] == [
+        (4, "n4", "stopped", 1000.0, 8),
+        (5, "n5", "gone", 2000.0, 5),
+        (6, "n6", "left", None, 3),
+    ]
+    assert node.view.cluster.info().routes_agree
+
+
+def test_a_node_that_is_gone_is_degraded_and_an_alarm_until_it_is_back_or_removed() -> None:
+    """One that was stopped on purpose is neither; its name is what `cluster remove` wants."""
+    node, together = clustered()
+    together.facts = replace(WELL, absent=ABSENT)
+    text = (
+        "n5 (number 5) is gone without having been stopped: "
+        "start it again, or remove it (iot-mqtt ctl cluster remove n5)"
+    )
+    assert node.view.cluster.info().degraded == [text]
+    assert node.view.info().alarms == (text,)
+    together.facts = replace(WELL, absent=(STOPPED,))
+    assert node.view.cluster.info().degraded == []
+    assert node.view.info().alarms == ()
 
 
 PEER_2 = "n2 (number 2)"
@@ -126,7 +159,7 @@ PEER_2 = "n2 (number 2)"
         (replace(WELL, copies_missing=37), ["37 partitions of the grid have fewer copies than they should"]),
         (replace(WELL, copies_missing=None), []),
         (replace(WELL, incompatible=("n9",)), ["n9 speaks no version of the links"]),
-        (replace(WELL, dead={5: 1}), ["node 5 is dead, and its sessions are being adopted"]),
+        (replace(WELL, dead={5: 1}), ["a node (number 5) is dead, and its sessions are being adopted"]),
         (
             replace(WELL, peers=(*WELL.peers, Peer(number=5, node_id="n5", member=False)), dead={5: 1}),
             ["n5 (number 5) is dead"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from iot_mqtt.ports.cluster_status import ClusterStatus, PeerStatus
+from iot_mqtt.ports.cluster_status import AbsentNode, ClusterStatus, PeerStatus
 from iot_mqtt.ports.status import BrokerInfo, LogInfo
 
 
@@ -35,6 +35,7 @@ class Facts(BrokerInfo):
     furthest_lag: int = 41
     paused: int = 43
     alarms: tuple[str, ...] = ()
+    number: int = 1
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ class Cluster(ClusterStatus):
     routes_version: int = 7
     draining: bool = False
     peers: tuple[PeerStatus, ...] = (Peer(),)
+    absent: tuple[AbsentNode, ...] = ()
     known_late: int = 4003
     claims_granted: Mapping[str, int] = field(default_factory=lambda: {"new": 4004, "moved": 4005})
     claims_refused: Mapping[str, int] = field(default_factory=lambda: {"home_silent": 4006})

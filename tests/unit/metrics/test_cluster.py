@@ -8,7 +8,7 @@ import pytest
 
 from iot_mqtt.metrics.cluster import ClusterCollector
 from iot_mqtt.metrics.exposition import Metrics
-from iot_mqtt.ports.cluster_status import ClusterStatus
+from iot_mqtt.ports.cluster_status import AbsentNode, ClusterStatus, Ending
 from iot_mqtt.ports.counters import Counters, LinkDrop
 from tests.unit.metrics.metricskit import Cluster, Facts, Gateway, Peer
 from tests.unit.metrics.test_exposition import Samples, scrape
@@ -29,19 +29,19 @@ def test_every_figure_is_exposed() -> None:
         assert missing == []
 
 
-def test_peers_are_told_apart_by_number() -> None:
-    """A restart keeps it."""
-    samples = shown(Cluster(peers=(Peer(), Peer(number=3, up=False, unconfirmed=9))))
-    assert samples["iot_mqtt_peer_link_up", (("peer", "2"),)] == 1
-    assert samples["iot_mqtt_peer_link_up", (("peer", "3"),)] == 0
-    assert samples["iot_mqtt_peer_lag_bytes", (("peer", "3"),)] == 9
+def test_peers_are_told_apart_by_number_and_named() -> None:
+    """A restart keeps the number, and the name is what people know."""
+    samples = shown(Cluster(peers=(Peer(), Peer(number=3, node_id="n3", up=False, unconfirmed=9))))
+    assert samples["iot_mqtt_peer_link_up", (("peer", "2"), ("peer_name", "n2"))] == 1
+    assert samples["iot_mqtt_peer_link_up", (("peer", "3"), ("peer_name", "n3"))] == 0
+    assert samples["iot_mqtt_peer_lag_bytes", (("peer", "3"), ("peer_name", "n3"))] == 9
 
 
 def test_a_clock_that_is_not_known_has_no_row() -> None:
     """0 would say that it agrees."""
     samples = shown(Cluster(peers=(Peer(clock_offset=-600.5), Peer(number=3, clock_offset=None))))
     found = {labels: value for (name, labels), value in samples.items() if name == "iot_mqtt_peer_clock_offset_seconds"}
-    assert found == {(("peer", "2"),): -600.5}
+    assert found == {(("peer", "2"), ("peer_name", "n2")): -600.5}
 
 
 def test_members_are_those_on_the_list() -> None:
@@ -49,6 +49,15 @@ def test_members_are_those_on_the_list() -> None:
     samples = shown(Cluster(peers=(Peer(), Peer(number=3, member=False)), dead={3: 8}))
     assert samples["iot_mqtt_cluster_members", ()] == 2
     assert samples["iot_mqtt_cluster_dead", ()] == 1
+
+
+def test_who_is_lacking_is_named_and_counted_among_the_known() -> None:
+    """By how it ended: fewer members than known is worth a look, one that is gone an alert."""
+    absent = (AbsentNode(3, "n3", 8, Ending.GONE, 9.0), AbsentNode(4, "n4", 8, Ending.STOPPED, 9.0))
+    samples = shown(Cluster(absent=absent))
+    assert samples["iot_mqtt_cluster_known", ()] == 4
+    assert samples["iot_mqtt_cluster_absent", (("peer", "3"), ("peer_name", "n3"), ("state", "gone"))] == 1
+    assert samples["iot_mqtt_cluster_absent", (("peer", "4"), ("peer_name", "n4"), ("state", "stopped"))] == 1
 
 
 @pytest.mark.parametrize("state", ["connected", "suspended", "lost"])

@@ -26,6 +26,7 @@ from iot_mqtt.metrics.links import LinksCollector
 from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.metrics.uplink import UplinkCollector
 from iot_mqtt.metrics.webhooks import WebhooksCollector
+from iot_mqtt.ports.cluster_status import AbsentNode, Ending
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.devices import DeviceFigures
 from tests.unit.admin.adminkit import UPLINK
@@ -41,7 +42,8 @@ NOT_BASE = "milliseconds|microseconds|nanoseconds|minutes|hours|days|weeks|kilob
 OLD = {"iot_mqtt_tls_certificate_days"}
 #: Labels whose values others choose are not bounded: client ids, topics, users, addresses.
 LABELS = {
-    *("action", "cause", "codec", "event", "file", "from", "le", "limit", "listener", "node", "outcome", "peer"),
+    *("action", "cause", "codec", "event", "file", "from", "le", "limit", "listener", "node", "number", "outcome"),
+    *("peer", "peer_name"),
     *("authority", "reason", "state", "type", "version", "webhook"),
 }
 
@@ -85,7 +87,7 @@ def everything() -> dict[str, Metric]:
     metrics = Metrics(
         counters,
         Facts,
-        ClusterCollector(Cluster, Gateway),
+        ClusterCollector(lambda: Cluster(absent=(AbsentNode(7, "n7", 3, Ending.GONE, 9.0),)), Gateway),
         UplinkCollector(lambda: UPLINK),
         DevicesCollector(lambda: DeviceFigures({"acked": 3}, 2, 5, 1, 4, 6, 0, 8, 0, 0)),
         LinksCollector(lambda: {"gateway": links}),
@@ -189,6 +191,23 @@ def test_alerts_say_what_is_the_matter(rule: dict[str, Any]) -> None:
     named = set(re.findall(r"\$labels\.(\w+)", text))
     kept = {label for one in selectors(promql_parser.parse(rule["expr"])) for label in SAMPLES.get(one.name or "", ())}
     assert named <= kept | {"instance"}
+
+
+def test_alerts_name_a_node_by_its_name() -> None:
+    """A number goes by the order of joining, and reads like another one's name."""
+    texts = [text for rule in rules() for text in rule["annotations"].values()]
+    assert not [text for text in texts if "$labels.peer " in text or "$labels.peer}" in text]
+
+
+def test_what_the_documentation_finds_worth_an_alert_has_one() -> None:
+    """The table of cluster-operations.md."""
+    text = (FOLDER.parents[1] / "docs" / "cluster-operations.md").read_text()
+    table = text.partition("| metric | alert when |")[2].partition("\n\n")[0]
+    rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("|")]
+    worth = {name for row in rows for name in re.findall(r"`(iot_mqtt_\w+)", row)}
+    asked = {one.name for rule in rules() for one in selectors(promql_parser.parse(rule["expr"]))}
+    assert len(worth) > 10
+    assert worth <= asked
 
 
 def test_names_of_alerts_and_places_of_panels_are_their_own() -> None:

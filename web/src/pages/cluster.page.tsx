@@ -1,7 +1,7 @@
 /** The cluster: its nodes, where sessions live, the links, the grid, and clients on their way. */
 import { useState } from "preact/hooks";
 import { api, type Missing, type Paged } from "../core/api";
-import { bytes, duration, number, short } from "../core/format";
+import { bytes, duration, number, short, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
 import { useLive } from "../core/live";
 import { may } from "../core/session";
@@ -11,7 +11,7 @@ import { Badge, Mark } from "../ui/icons";
 import { Empty, MissingNote, ProblemNote } from "../ui/notes";
 import { Counts, Facts, Head, Panel, Tile } from "../ui/parts";
 import type { Hit, Page } from ".";
-import { degradedOf, linksOf, loadOf } from "./cluster/moving";
+import { degradedOf, knownOf, lackingOf, linksOf, loadOf } from "./cluster/moving";
 import { DrainActions, Links, Moving, NodeLink, NodeState, Ports } from "./cluster/parts";
 import type { Cluster, Identity, Listener, Node, Room, Share } from "./cluster/types";
 import "./cluster/cluster.css";
@@ -30,7 +30,7 @@ function ClusterPage() {
       <Head title={t("cluster.title")}>{all.length > 1 && <Rebalance done={nodes.refresh} />}</Head>
       <ProblemNote problem={nodes.problem ?? clusters.problem} />
       <MissingNote missing={nodes.data?.missing} />
-      <Degraded clusters={seen} known={clusters.data !== undefined} />
+      <Degraded clusters={seen} known={clusters.data !== undefined} missing={nodes.data?.missing ?? []} />
       <Tiles nodes={all} clusters={seen} identity={identity.data} />
       <div class="panels">
         <Panel title={t("cluster.nodes")} wide>
@@ -61,9 +61,10 @@ function ClusterPage() {
   );
 }
 
-function Degraded({ clusters, known }: { clusters: Cluster[]; known: boolean }) {
+/** Nothing is well before everybody has said so. */
+function Degraded({ clusters, known, missing }: { clusters: Cluster[]; known: boolean; missing: Missing[] }) {
   const found = degradedOf(clusters);
-  if (!known) return null;
+  if (!known || (!found.length && missing.length)) return null;
   if (!found.length) {
     return (
       <p class="calm">
@@ -87,17 +88,12 @@ function Degraded({ clusters, known }: { clusters: Cluster[]; known: boolean }) 
 
 function Tiles({ nodes, clusters, identity }: { nodes: Node[]; clusters: Cluster[]; identity: Identity | undefined }) {
   const sum = (of: (node: Node) => number) => nodes.reduce((count, node) => count + of(node), 0);
-  const listed = new Set(
-    clusters
-      .flatMap((one) => one.members.filter((member) => member.state !== "left"))
-      .map((member) => member.node_id || String(member.number)),
-  );
   return (
     <div class="tiles few">
       <Tile
         label={t("cluster.nodes")}
         value={number(nodes.length)}
-        more={t("cluster.of_members", { count: number(Math.max(listed.size, nodes.length)) })}
+        more={t("cluster.of_members", { count: number(Math.max(knownOf(clusters), nodes.length)) })}
       />
       <Tile label={t("cluster.clients")} value={number(sum((node) => node.clients))} />
       <Tile label={t("cluster.sessions")} value={number(sum((node) => node.sessions))} />
@@ -158,6 +154,15 @@ function Nodes({ nodes, clusters, done }: { nodes: Node[]; clusters: Cluster[]; 
                   <DrainActions node={one} done={done} />
                 </td>
               )}
+            </tr>
+          ))}
+          {lackingOf(clusters).map((one) => (
+            <tr key={one.node_id}>
+              <td class="mono">{one.node_id}</td>
+              <td colSpan={may("operator") ? 9 : 8}>
+                <Badge level={one.state === "gone" ? "bad" : "none"} text={tOr(`state.${one.state}`, one.state)} />
+                {one.left_at !== null && <span class="dim"> {t("cluster.since", { time: time(one.left_at) })}</span>}
+              </td>
             </tr>
           ))}
         </tbody>

@@ -31,7 +31,7 @@ def test_status_is_a_form_a_table_and_what_is_wrong(ctl: Ctl) -> None:
         "copies": "complete",
         "node": "n1 (number 1, boot 4)",
         "registry": "connected",
-        "members": "2, with 60 clients",
+        "members": "2 of 2, with 60 clients",
         "routes": "11 filters are wanted here; not everybody acts on all of them yet",
         "forwarded": "13 messages, 14 from other nodes",
         "not forwarded": "peer_down 15",
@@ -59,6 +59,15 @@ def test_a_member_is_a_row(ctl: Ctl, peer: MemberInfo, expected: str) -> None:
     lines = ctl.lines("cluster", "status")
     assert " ".join(lines[-1].split()).startswith(f"n2 2 {expected}")
     assert lines[0].split(None, 1) == ["state", "all is well"]
+
+
+def test_who_is_lacking_is_a_row_and_is_counted(ctl: Ctl) -> None:
+    """By the name that `cluster remove` wants, and since when."""
+    gone = replace(PEER, node_id="n3", number=3, state="gone", left_at=0.0)
+    ctl.view.cluster.facts = replace(CLUSTER, members=[MEMBER, PEER, gone])
+    lines = ctl.lines("cluster", "status")
+    assert any(line.split(None, 1) == ["members", "2 of 3, with 60 clients"] for line in lines)
+    assert any(" ".join(line.split()).startswith("n3 3 gone since 1970-01-01 00:00:00Z") for line in lines)
 
 
 def test_troubles_are_told_where_they_belong(ctl: Ctl) -> None:
@@ -192,6 +201,7 @@ def test_resume(ctl: Ctl) -> None:
         ([MEMBER], True),
         ([MEMBER, replace(PEER, draining=True)], True),
         ([MEMBER, replace(PEER, state="left")], True),
+        ([MEMBER, replace(PEER, state="gone")], True),
     ],
 )
 def test_who_drains_the_last_node_is_warned(ctl: Ctl, members: list[MemberInfo], warned: bool) -> None:

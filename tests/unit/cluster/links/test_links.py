@@ -291,7 +291,7 @@ def test_a_request_that_nobody_answers_ends_in_time_and_an_answer_after_that_is_
     cluster.pass_time(0.95)
     assert answers.found == []
     cluster.pass_time(0.1)
-    assert answers.found == ["node 2 gave no answer in time"]
+    assert answers.found == ["a node (number 2) gave no answer in time"]
     (request,) = cluster.diaries[2].items(1)
     assert isinstance(request, Request)
     two.reply(1, request, b"late")
@@ -303,9 +303,12 @@ def test_a_request_that_nobody_answers_ends_in_time_and_an_answer_after_that_is_
 @pytest.mark.parametrize(
     ("step", "reason"),
     [
-        (lambda cluster: cluster.links[1].members([member(2, 2)]), "node 2 gave no answer: it has started anew"),
-        (lambda cluster: cluster.links[1].members([]), "node 2 gave no answer: the node has left"),
-        (lambda cluster: cluster.links[1].close(), "node 2 gave no answer: the links are closed"),
+        (
+            lambda cluster: cluster.links[1].members([member(2, 2)]),
+            "a node (number 2) gave no answer: it has started anew",
+        ),
+        (lambda cluster: cluster.links[1].members([]), "a node (number 2) gave no answer: the node has left"),
+        (lambda cluster: cluster.links[1].close(), "a node (number 2) gave no answer: the links are closed"),
     ],
     ids=["restart", "leave", "close"],
 )
@@ -345,7 +348,7 @@ def test_an_answer_to_an_earlier_life_is_none_to_what_this_one_asks() -> None:
 def test_a_request_to_one_who_is_no_member_ends_at_once() -> None:
     answers = Answers()
     ready().links[1].request(9, "detach", b"", 1.0, answers)
-    assert answers.found == ["node 9 is not a member"]
+    assert answers.found == ["a node (number 9) is not a member"]
 
 
 def test_an_answer_comes_behind_everything_that_came_with_it() -> None:

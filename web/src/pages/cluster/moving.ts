@@ -20,13 +20,30 @@ export interface Link {
   member: Member;
 }
 
-/** Each direction between two nodes, as the one that sends sees it. Those that have left have none. */
+const AWAY = ["stopped", "gone", "left"];
+
+/** Each direction between two nodes, as the one that sends sees it. Those that are not there have none. */
 export function linksOf(clusters: Cluster[]): Link[] {
   return clusters.flatMap((cluster) =>
     cluster.members
-      .filter((member) => member.state !== "self" && member.state !== "left")
+      .filter((member) => member.state !== "self" && !AWAY.includes(member.state))
       .map((member) => ({ from: cluster.node_id, member })),
   );
+}
+
+/** Nodes that have joined, were not removed, and are not there, each once, by name. */
+export function lackingOf(clusters: Cluster[]): Member[] {
+  const there = new Set(clusters.map((one) => one.node_id));
+  const found = new Map<string, Member>();
+  for (const member of clusters.flatMap((one) => one.members)) {
+    if (AWAY.includes(member.state) && !there.has(member.node_id)) found.set(member.node_id, member);
+  }
+  return [...found.values()].sort((a, b) => a.node_id.localeCompare(b.node_id));
+}
+
+/** How many nodes the cluster has, those that are lacking among them. */
+export function knownOf(clusters: Cluster[]): number {
+  return new Set(clusters.flatMap((one) => one.members.map((member) => member.number))).size;
 }
 
 /** How busy a node is, as the others see it: 0 to 1. */

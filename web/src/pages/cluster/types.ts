@@ -56,6 +56,7 @@ export interface Member {
   bytes_received: number;
   repairs_asked: number;
   gaps: number;
+  left_at: number | null;
 }
 
 /** schema: Cluster */
