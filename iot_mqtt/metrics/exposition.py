@@ -195,8 +195,11 @@ class _LogCollector(FactsCollector[LogInfo]):
 
 
 def _info(facts: BrokerInfo) -> Family:
-    family = GaugeMetricFamily("iot_mqtt_info", "Which node, which version.", labels=("node", "version"))
-    family.add_metric((facts.node_id, facts.version), 1.0)
+    labels = ("node", "version", "number")
+    family = GaugeMetricFamily(
+        "iot_mqtt_info", "Which node, which version, which number in its cluster.", labels=labels
+    )
+    family.add_metric((facts.node_id, facts.version, str(facts.number)), 1.0)
     return family
 
 

@@ -50,6 +50,8 @@ class BrokerInfo:
     #: Of the data directory, and of the grid that nodes share; None: there is none, or the node does not say.
     data_format: int | None = None
     grid_format: int | None = None
+    #: Of the node among those of its cluster; 0: it is by itself.
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from iot_mqtt.broker.uplink import Others, Uplink, UplinkFailover
 from iot_mqtt.cluster.joining import Known, known_nodes
 from iot_mqtt.grid.places import GridPlaces
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.cluster_status import node_words
 from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.log import Followed
 from iot_mqtt.ports.registry import Registry
@@ -95,8 +96,8 @@ class UplinkFailovers:
 
     def _failed(self, failure: Failure, known: Known) -> None:
         log.warning(
-            "what node %d has recorded for the uplink cannot be sent up now: %s",
-            known.number,
+            "what %s has recorded for the uplink cannot be sent up now: %s",
+            node_words(known.number, known.node_id),
             failure.getErrorMessage(),
         )
 
@@ -110,7 +111,8 @@ class UplinkFailovers:
             self._at_work[known.number] = failover
             kept = await failover.owed()
             if kept is not None:
-                log.info("sending up what a node that is gone has recorded", extra={"node": known.number})
+                name = node_words(known.number, known.node_id)
+                log.info("sending up what a node that is gone has recorded", extra={"node": name})
                 plan = await self._plan(known, reader.end)
                 sink = self._make_sink(known.number)
                 if not await failover.run(kept, plan, sink, lambda: self._may_go_on(known) and lease.held):

@@ -71,10 +71,10 @@ class OtherLogs:
             drive(reader.refresh(), lambda _: found(number), partial(self._end_not_found, number, found))
 
     def _end_not_found(self, number: int, found: Callable[[int], None], error: BaseException) -> None:
-        log.error("the end of node %d's log cannot be read, trying again: %s", number, error)
+        log.error("the end of the log of a node (number %d) cannot be read, trying again: %s", number, error)
         self._clock.call_later(RETRY_SECONDS, partial(self.ended, number, found))
 
     def _not_open(self, number: int, error: BaseException) -> None:
         self._opening.discard(number)
-        log.error("the log of node %d cannot be opened, trying again: %s", number, error)
+        log.error("the log of a node (number %d) cannot be opened, trying again: %s", number, error)
         self._clock.call_later(RETRY_SECONDS, partial(self.follow, number))

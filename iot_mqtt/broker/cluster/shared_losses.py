@@ -58,7 +58,7 @@ class SharedLosses:
             if isinstance(answer, str):
                 self._counters.readers_uncounted += 1
                 log.warning(
-                    "what sessions of node %d lose by retention is not counted: %s",
+                    "what sessions of a node (number %d) lose by retention is not counted: %s",
                     number,
                     answer,
                     extra={"generation": generation},

@@ -138,7 +138,7 @@ class OrderedCursor(ClaimCursor):
         self.node.counters.readers_hurried += 1
         for other in self._others():
             if other.next_at < self.next_at:
-                logger.warning("reading the log of node %d takes too long: others go on", other.log.writer)
+                logger.warning("reading the log of a node (number %d) takes too long: others go on", other.log.writer)
                 other.next_at = GIVEN_UP
                 self.node.call_soon(other.read_on)
         self.read_on()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.ports.cluster_status import node_words
 from iot_mqtt.ports.log import Followed, Log, LogReader, LogRun, Reference
 
 
@@ -42,7 +43,7 @@ class Logs:
             self.missed(writer)
         reader = self.others.get(writer)
         if reader is None:
-            raise Unavailable(f"nobody here reads the log of node {writer} yet")
+            raise Unavailable(f"nobody here reads the log of {node_words(writer)} yet")
         await reader.refresh()
         return reader
 
@@ -73,7 +74,7 @@ class Logs:
             if reader is None:
                 if self.missed is not None:
                     self.missed(writer)
-                raise Unavailable(f"nobody here reads the log of node {writer} yet")
+                raise Unavailable(f"nobody here reads the log of {node_words(writer)} yet")
             for place, run in zip(places, await reader.fetch([references[place] for place in places]), strict=True):
                 found[place] = run
         return found

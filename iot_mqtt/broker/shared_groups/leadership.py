@@ -92,7 +92,7 @@ class Leadership:
 
     def _stood_in(self, writer: int, claim: Claim, why: str) -> None:
         if claim is Claim.REFUSED:
-            log.warning("the groups of node %d cannot be taken on now: %s", writer, why)
+            log.warning("the groups of a node (number %d) cannot be taken on now: %s", writer, why)
             self._clock.call_later(RETRY_SECONDS, partial(self._stand_in, writer))
         else:
             self._unaware.discard(writer)
@@ -108,7 +108,7 @@ class Leadership:
             drive(self._take(writer), done, partial(self._not_taken, writer))
 
     def _not_taken(self, writer: int, error: BaseException) -> None:
-        log.error("the groups of node %d cannot be read, trying again: %s", writer, error)
+        log.error("the groups of a node (number %d) cannot be read, trying again: %s", writer, error)
         self._clock.call_later(RETRY_SECONDS, partial(self._begin, writer))
 
     async def take(self, writer: int) -> None:

@@ -119,13 +119,15 @@ class UplinkFailover:
                 over = ledger.safe_to >= end
                 place = _done_with(ledger.place, end) if over else ledger.place
                 if place != kept and not await self._places.swap(kept, place):
-                    logger.info("the node is back, and sends up what it has recorded", extra={"node": self._log.writer})
+                    logger.info(
+                        "the node is back, and sends up what it has recorded", extra={"number": self._log.writer}
+                    )
                     return False
                 kept = place
                 if over:
                     logger.info(
                         "what a node that is gone has recorded is up",
-                        extra={"node": self._log.writer, "records": ledger.safe},
+                        extra={"number": self._log.writer, "records": ledger.safe},
                     )
                     return True
             return False

@@ -82,4 +82,6 @@ class View:
 
     def info(self) -> BrokerInfo:
         """Figures for the node as a whole."""
-        return self._figures.info(**self._identity, ready=self.serving, state=self._state(), alarms=self.alarms)
+        return self._figures.info(
+            **self._identity, number=self.cluster.number, ready=self.serving, state=self._state(), alarms=self.alarms
+        )

@@ -31,6 +31,7 @@ from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.grid.watching import Operation
 from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.cluster_status import node_words
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
 
 log = logging.getLogger(__name__)
@@ -185,7 +186,7 @@ class Finisher:
                 await self._grid.compare_and_set(CacheName.META, key, mine, None)
                 return
             if self._clock.monotonic() >= until:
-                raise Unavailable(f"another node is still finishing what node {number} had begun to write")
+                raise Unavailable(f"another node is still finishing what {node_words(number)} had begun to write")
             await pause(self._clock, LOOK)
         # An earlier attempt of ours may have finished it, and not have been told so.
         if await self._grid.get(CacheName.META, key) == mine:
@@ -199,9 +200,9 @@ class Finisher:
         try:
             version, written_by, turn, parts, crc = _HEAD.unpack_from(head)
         except error as cut:
-            raise Unavailable(f"the note of what node {number} was writing is cut short") from cut
+            raise Unavailable(f"the note of what {node_words(number)} was writing is cut short") from cut
         if version >> 4 != VERSION >> 4:
-            raise Unavailable(f"the note of what node {number} was writing has format {version >> 4}; we read 1")
+            raise Unavailable(f"the note of what {node_words(number)} was writing has format {version >> 4}; we read 1")
         if written_by > boot:
             return None
         pieces = [head[_HEAD.size :]]
@@ -214,7 +215,7 @@ class Finisher:
             pieces += [piece[8:] for piece in more if piece is not None]
         data = b"".join(pieces)
         if crc32(data) != crc:
-            raise Unavailable(f"the note of what node {number} was writing is damaged")
+            raise Unavailable(f"the note of what {node_words(number)} was writing is damaged")
         return Note(written_by, _decoded(data))
 
     async def _write(self, number: int, note: Note) -> None:
@@ -227,5 +228,5 @@ class Finisher:
         await self._grid.commit(over)
         self.finished += 1
         log.info(
-            "what a dead node was writing is whole", extra={"node": number, "boot": note.boot, "entries": len(batch)}
+            "what a dead node was writing is whole", extra={"number": number, "boot": note.boot, "entries": len(batch)}
         )

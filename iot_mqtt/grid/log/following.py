@@ -22,6 +22,7 @@ from iot_mqtt.grid.log.selection import Everything, Selection, Selections
 from iot_mqtt.grid.log.settings import LogSettings
 from iot_mqtt.grid.log.walking import walk
 from iot_mqtt.grid.records.base import Unreadable
+from iot_mqtt.ports.cluster_status import node_words
 from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.log import (
     TURN_BITS,
@@ -174,7 +175,7 @@ class _Extent:
         try:
             yield
         except Unreadable as error:
-            raise Unavailable(f"the log of node {self._writer} cannot be read: {error}") from error
+            raise Unavailable(f"the log of {node_words(self._writer)} cannot be read: {error}") from error
 
 
 class _Source:

@@ -105,9 +105,11 @@ def test_a_scrape_shows_the_counters_as_they_are_then() -> None:
     assert scrape(metrics)["iot_mqtt_messages_received_total", ()] == 5
 
 
-def test_node_and_version_are_labels() -> None:
-    """So that a dashboard sees which version runs where."""
-    assert scrape(Metrics(Counters(), Facts))["iot_mqtt_info", (("node", "n1"), ("version", "1.2"))] == 1
+def test_node_version_and_number_are_labels() -> None:
+    """So that a dashboard sees which version runs where, and whose number that of a peer is."""
+    assert (
+        scrape(Metrics(Counters(), Facts))["iot_mqtt_info", (("node", "n1"), ("number", "1"), ("version", "1.2"))] == 1
+    )
 
 
 def test_listeners_are_told_apart() -> None:
