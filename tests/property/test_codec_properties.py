@@ -146,7 +146,7 @@ def requests(version: ProtocolVersion) -> st.SearchStrategy[Request]:
     """Any filter with options."""
     names = TEXT.filter(lambda name: not name.startswith("$share/"))
     if version != V5:
-        return st.builds(Request, TEXT, QOS)
+        return st.tuples(TEXT, QOS).map(lambda told: Request(*told))
     return st.builds(Request, names, QOS, st.booleans(), st.booleans(), st.integers(0, 2))
 
 

@@ -62,7 +62,7 @@ def test_logs_that_are_read_side_by_side_are_found() -> None:
 @pytest.mark.timeout(300)
 def test_timers_that_are_lost_on_busy_nodes_are_found() -> None:
     """Connections that have fallen silent stay, and sessions whose time is over."""
-    done = simulate("--seeds", "100", "--first", "6636", "--plant", "lost-ticks", native="off")
+    done = simulate("--seeds", "100", "--first", "3000144", "--plant", "lost-ticks", native="off")
     assert done.returncode == 1 and ("silent: " in done.stdout or "session: " in done.stdout), done.stdout + done.stderr
 
 

@@ -449,7 +449,7 @@ def test_references_are_fetched_from_the_log_they_are_in() -> None:
     wanted = [yours.reference.part(1, 2), mine.reference, yours.reference.part(0, 1), Reference(2 << 24 | 77, 1, 1, 1)]
     found = run(node.broker.readers.logs.fetch(wanted))
     assert [one and one.run.payloads() for one in found] == [[FAR[1]], numbers(0, 2), [FAR[0]], None]
-    with pytest.raises(Unavailable, match="node 3"):
+    with pytest.raises(Unavailable, match="number 3"):
         run(node.broker.readers.logs.fetch([mine.reference, theirs.reference]))
 
 
