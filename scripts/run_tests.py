@@ -58,11 +58,11 @@ class Part(NamedTuple):
 
 #: As long as each other, about.
 PARTS: Final = (
-    Part("servers", ("tests/contract", "tests/wire", "tests/cluster"), 16_000),
+    Part("servers", ("tests/contract", "tests/cluster"), 16_000),
     Part("brokers", ("tests/system",), 8_000),
     Part(
         "code",
-        ("tests/unit", "tests/property", "tests/simulation", "tests/fuzz", "tests/java", "tests/spark"),
+        ("tests/unit", "tests/property", "tests/simulation", "tests/fuzz", "tests/java", "tests/spark", "tests/wire"),
         24_000,
         nice=5,
     ),

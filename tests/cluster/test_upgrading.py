@@ -22,6 +22,8 @@ from tests.cluster.nodes import Nodes, eventually
 
 _, SUBSCRIBERS, RATE, SEED = size(subscribers=40, rate=150)
 DRAIN_SECONDS = 40.0
+#: What a node may be to another: those of other tests, which are stopped, among them.
+SETTLED = ("self", "up", "left", "dead", "stopped", "gone")
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,7 @@ def known_to(source: Path | None, options: Options) -> Options:
 def agree(nodes: Nodes) -> bool:
     """Whether every node sees the others, and both sides act on the same."""
     return all(
-        member["state"] in ("self", "up", "left", "dead") and (member["state"] != "up" or member["routes_agree"])
+        member["state"] in SETTLED and (member["state"] != "up" or member["routes_agree"])
         for node in nodes
         for member in node.api("cluster")["members"]
     )
