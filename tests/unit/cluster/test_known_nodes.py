@@ -80,6 +80,18 @@ def test_a_node_that_died_with_all_others_is_gone_when_it_does_not_come_back() -
     assert absent(world, "b") == absent(world, "c") == [("a", Ending.GONE)]
 
 
+def test_how_an_earlier_life_ended_says_nothing_of_a_later_one() -> None:
+    """It was stopped in order once, and is away with all others now."""
+    world = World("a", "b", "c")
+    stop(world, "a")
+    world.start("a")
+    for name in "abc":
+        world.kill(name)
+    world.pass_time(10.0)
+    world.start("b")
+    assert ("a", Ending.LEFT) in absent(world, "b")
+
+
 def test_a_node_that_was_removed_is_lacking_no_more() -> None:
     """Where it was removed at once, elsewhere with the next look; its number is another one's then."""
     world = World("a", "b", "c")
