@@ -29,6 +29,8 @@ _LEFT_OUT: Final = shutil.ignore_patterns("*.so", "__pycache__", "node_modules",
 #: A fault may make a test wait for ever.
 TEST_SECONDS: Final = 60
 ALL_SECONDS: Final = 240
+#: For the tests of all faults, without any of them.
+SOUND_SECONDS: Final = 1200
 _PASSED, _FAILED = 0, 1
 _FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
@@ -71,7 +73,7 @@ class Tree:
                 folder.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, folder / part)
 
-    def run(self, tests: Sequence[str]) -> tuple[int, str]:
+    def run(self, tests: Sequence[str], within: int = ALL_SECONDS) -> tuple[int, str]:
         """pytest's exit code, and the first test that failed or the end of what it said."""
         environment = {
             **os.environ,
@@ -91,7 +93,7 @@ class Tree:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=ALL_SECONDS,
+                timeout=within,
                 check=False,
             )
         except subprocess.TimeoutExpired:
@@ -143,7 +145,7 @@ def try_all(mutations: Sequence[Mutation], root: Path, folder: Path, jobs: int) 
     def passes(share: list[str]) -> tuple[int, str]:
         tree = trees.get()
         try:
-            return tree.run(share) if share else (_PASSED, "")
+            return tree.run(share, SOUND_SECONDS) if share else (_PASSED, "")
         finally:
             trees.put(tree)
 
