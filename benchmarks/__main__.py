@@ -1,5 +1,5 @@
 """``python -m benchmarks [KIND] ARGS``: whole, durable, cluster, frames, bad_plugins, uplink, uplink_kafka,
-spark_clean, lone, shapes, away, tls, logins, api, dashboard, start or micro; without any, whole.
+spark_clean, lone, shapes, instructions, away, tls, logins, api, dashboard, start or micro; without any, whole.
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ from pathlib import Path
 from benchmarks import bad_plugins, cluster, durable, frames, uplink, whole
 
 MICRO = Path(__file__).parent / "micro"
+APART = (
+    *("uplink_kafka", "spark_clean", "lone", "shapes", "instructions", "away", "tls", "logins", "api"),
+    *("dashboard", "start"),
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -31,7 +35,7 @@ def main(arguments: list[str]) -> int:
         return bad_plugins.main(rest)
     if kind == "uplink":
         return uplink.main(rest)
-    if kind in ("uplink_kafka", "spark_clean", "lone", "shapes", "away", "tls", "logins", "api", "dashboard", "start"):
+    if kind in APART:
         # What they stand on is no part of the broker: it is imported when it is asked for.
         found: int = import_module(f"benchmarks.{kind}").main(rest)
         return found
@@ -39,8 +43,9 @@ def main(arguments: list[str]) -> int:
     names = [program.stem.removeprefix("bench_") for program in programs]
     if kind != "micro" or (rest and rest[0] not in names):
         print(
-            "usage: python -m benchmarks [whole | durable | cluster | frames | bad_plugins | uplink | uplink_kafka |"
-            f" spark_clean | away | tls | logins | api | dashboard | start ARGS | micro [{' | '.join(names)}]]",
+            "usage: python -m benchmarks [whole | durable | cluster | frames | bad_plugins | uplink |"
+            f" {' | '.join(APART)} ARGS |"
+            f" micro [{' | '.join(names)}]]",
             file=sys.stderr,
         )
         return 2

@@ -21,7 +21,7 @@ _KINDS: Final = ("dropped", "refused", "denied", "connect")
 #: Counted for each kind since the node started.
 _TOTALS: Final[Mapping[str, Callable[[Counters], Mapping[str, int]]]] = {
     "dropped": lambda counters: counters.dropped,
-    "refused": lambda counters: counters.messages_refused + counters.limited,
+    "refused": lambda counters: Counter(counters.messages_refused) + Counter(counters.limited),
     "denied": lambda counters: counters.denied,
     "connect": lambda counters: counters.connects_refused,
 }

@@ -10,7 +10,7 @@ from iot_mqtt.admin.json_text import fields_of
 from iot_mqtt.broker.facade import SessionInfo, SubscriptionInfo
 from iot_mqtt.codec import PacketType, Properties
 from iot_mqtt.codec import properties as codec_properties
-from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.counters import FIGURES, Counters
 from iot_mqtt.ports.endings import end_text
 from iot_mqtt.ports.status import BrokerInfo
 from iot_mqtt.values import Message
@@ -43,8 +43,9 @@ def of_message(message: Message, *, with_payload: bool = False) -> Json:
 
 
 def of_status(info: BrokerInfo, counters: Counters, now: float) -> Json:
-    plain = {name: value for name, value in vars(counters).items() if isinstance(value, int | float)}
-    counted = {name: dict(value) for name, value in vars(counters).items() if isinstance(value, dict)}
+    figures = {name: getattr(counters, name) for name in FIGURES}
+    plain = {name: value for name, value in figures.items() if isinstance(value, int | float)}
+    counted = {name: dict(value) for name, value in figures.items() if isinstance(value, dict)}
     counted["acknowledgement_wait"] = counters.acknowledgement_wait.by_bound()
     return {**fields_of(info), "uptime": max(0.0, now - info.started_at), "counters": {**plain, **counted}}
 

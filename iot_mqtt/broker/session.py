@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol, TypeAlias
 
+from iot_mqtt.broker.allowance import Allowance
 from iot_mqtt.broker.claims import ClaimCursor
 from iot_mqtt.broker.log_cursor import LogCursor, Replay
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Connect, PacketType
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.pipeline import Context
+from iot_mqtt.pipeline import Context, Stage
 from iot_mqtt.ports.access import Permissions, Principal, user_of
 from iot_mqtt.ports.clock import Timer
 from iot_mqtt.ports.counters import Counters, Drop
@@ -25,83 +26,110 @@ Line: TypeAlias = deque[Delivery | Piece | Row]
 _NO_SUBSCRIPTIONS: Final[Mapping[str, Subscription]] = MappingProxyType({})
 
 
-class ClientConnection(Protocol):
-    """Where a session's client is connected, as sessions and what sends to them know it."""
+class ClientConnection(Stage):
+    """Where a session's client is connected, as sessions and what sends to them know it.
 
-    writable: bool
+    It is a class, and not a ``Protocol``: what is compiled looks at its attributes where they stand, once for every
+    message, and does not ask for them by name.
+    """
+
+    __slots__ = (
+        "session",
+        "ctx",
+        "connect",
+        "connecting",
+        "closed",
+        "principal",
+        "permissions",
+        "allowance",
+        "rights_version",
+        "connected_at",
+        "five",
+        "plain",
+        "writable",
+        "outbound_aliases",
+        "max_packet_size",
+    )
+
+    def __init__(self, allowance: Allowance) -> None:
+        """``allowance``: the usual one."""
+        self.session: Session | None = None
+        self.ctx: Context | None = None
+        self.connect: Connect | None = None
+        #: True while CONNECT is being answered; what comes meanwhile is stashed.
+        self.connecting = False
+        self.closed = False
+        self.principal: Principal | None = None
+        self.permissions: Permissions | None = None
+        #: What the client may use up; the usual before it is known who it is.
+        self.allowance = allowance
+        #: Of the rights that its subscriptions were held against.
+        self.rights_version = -1
+        self.connected_at = 0.0
+        #: Speaks version 5.
+        self.five = False
+        #: 3 or 5 when runs of that family may pass as they are, 0 when each must be looked at.
+        self.plain = 0
+        self.writable = False
+        #: None: it takes none.
+        self.outbound_aliases: OutboundAliases | None = None
+        self.max_packet_size = 0
 
     @property
     def patient(self) -> bool:
         """A gateway."""
-        ...
+        raise NotImplementedError
 
     @property
-    def principal(self) -> Principal | None: ...
-
-    @property
-    def permissions(self) -> Permissions | None: ...
-
-    @property
-    def connect(self) -> Connect | None: ...
-
-    @property
-    def ctx(self) -> Context | None: ...
-
-    @property
-    def five(self) -> bool:
-        """Speaks version 5."""
-        ...
-
-    @property
-    def plain(self) -> int:
-        """3 or 5 when runs of that family may pass as they are, 0 when each must be looked at."""
-        ...
-
-    @property
-    def max_packet_size(self) -> int: ...
-
-    @property
-    def outbound_aliases(self) -> OutboundAliases | None:
-        """None: it takes none."""
-        ...
+    def durable_sessions(self) -> bool:
+        """Whether a session that begins here is kept in the store, if it outlives its connection."""
+        raise NotImplementedError
 
     def aliases(self, count: int) -> bool:
         """Whether so many messages are sent with an alias for their topic."""
-        ...
+        raise NotImplementedError
 
-    def may_receive(self, topic: bytes) -> bool: ...
+    def may_receive(self, topic: bytes) -> bool:
+        """Whether a message that is the next to be sent may be."""
+        raise NotImplementedError
 
     def send(self, data: bytes) -> None:
         """Add bytes to this turn's write."""
-        ...
+        raise NotImplementedError
 
-    def send_qos0(self, publication: Publication, retain: bool, identifiers: tuple[int, ...]) -> None: ...
+    def send_qos0(self, publication: Publication, retain: bool, identifiers: tuple[int, ...]) -> None:
+        """A run in a form of its own."""
+        raise NotImplementedError
 
     def send_now(self, publication: Publication, qos: int, retain: bool, identifiers: tuple[int, ...]) -> int:
         """As much as can be sent without keeping it; how many messages that is."""
-        ...
+        raise NotImplementedError
 
     def send_delivery(self, delivery: Delivery) -> bool:
         """False when it is larger than the client takes."""
-        ...
+        raise NotImplementedError
 
     def send_piece(self, piece: Piece, *, dup: bool) -> list[int]:
         """Returns the packet ids of messages that are larger than the client takes."""
-        ...
+        raise NotImplementedError
 
-    def send_pubrel(self, ids: list[int]) -> None: ...
+    def send_pubrel(self, ids: list[int]) -> None:
+        """PUBREL for exchanges whose PUBREC is safely noted."""
+        raise NotImplementedError
 
-    def answer(self, type: PacketType, ids: list[int], ticket: int = 0) -> None:
+    def answer(
+        self, type: PacketType, ids: list[int], ticket: int = 0, reason: ReasonCode = ReasonCode.SUCCESS
+    ) -> None:
         """Acknowledge once ``ticket`` is committed."""
-        ...
+        raise NotImplementedError
 
     def write_out(self) -> None:
         """Write what gathered."""
-        ...
+        raise NotImplementedError
 
     def disconnect(self, reason: ReasonCode, detail: str = "") -> None:
         """Close from our side."""
-        ...
+        raise NotImplementedError
 
 
 class RetainedPages(Protocol):

@@ -43,6 +43,7 @@ class Turn:
         "_store",
         "_waits",
         "_dirty",
+        "_end",
         "_awaiting",
         "_planned",
     )
@@ -60,13 +61,15 @@ class Turn:
         self._dirty: list[Writer] = []
         self._awaiting: list[Waiter] = []
         self._planned = False
+        #: Bound once, and not in every turn.
+        self._end = self.end
         store.on_committed = self._committed
 
     def plan(self) -> None:
         """Something was staged: make sure that it is committed soon."""
         if not self._planned:
             self._planned = True
-            self.call_soon(self.end)
+            self.call_soon(self._end)
 
     def plan_if_unsettled(self) -> None:
         """Something was staged, perhaps."""
@@ -88,7 +91,7 @@ class Turn:
         self._dirty.append(writer)
         if not self._planned:
             self._planned = True
-            self.call_soon(self.end)
+            self.call_soon(self._end)
 
     def await_commit(self, waiter: Waiter) -> None:
         """It has answers that wait for a commit."""

@@ -1,5 +1,6 @@
 """The codec of MQTT 3.1, 3.1.1 and 5.0: bytes in, values out, and back. No sockets, clocks, logs or sessions."""
 
+from iot_mqtt.codec.batch import PublishBatch
 from iot_mqtt.codec.decoder import Decoder, Item
 from iot_mqtt.codec.encoder import encode, encode_acks, encode_messages, encode_publish, encode_run, encode_wires, size
 from iot_mqtt.codec.kinds import PacketType, Role
@@ -24,7 +25,7 @@ from iot_mqtt.codec.packets import (
 )
 from iot_mqtt.codec.properties import NO_PROPERTIES, Properties
 from iot_mqtt.codec.reasons import return_code
-from iot_mqtt.codec.runs import AckRun, PublishBatch, PublishRun, RunBatch, run_of, run_of_message
+from iot_mqtt.codec.runs import AckRun, PublishRun, RunBatch, run_of, run_of_message
 from iot_mqtt.codec.scan import last_messages, named, page_reader, row_reader, runs_of
 from iot_mqtt.codec.wire import MAX_PACKET_SIZE, check_topic
 

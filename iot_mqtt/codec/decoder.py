@@ -14,6 +14,7 @@ from mypy_extensions import mypyc_attr
 
 from iot_mqtt import native
 from iot_mqtt.codec import order
+from iot_mqtt.codec.batch import PublishBatch
 from iot_mqtt.codec.kinds import PacketType, Role
 from iot_mqtt.codec.order import Phase
 from iot_mqtt.codec.packets import (
@@ -32,7 +33,7 @@ from iot_mqtt.codec.packets import (
     unsuback,
     unsubscribe,
 )
-from iot_mqtt.codec.runs import AckRun, PublishBatch, PublishRun, run_of_one
+from iot_mqtt.codec.runs import AckRun, PublishRun, run_of_one
 from iot_mqtt.codec.scan import SCANNER
 from iot_mqtt.codec.wire import MAX_PACKET_SIZE, Reader
 from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation, ReasonCode
@@ -147,6 +148,11 @@ class Decoder:
     def missing(self) -> int:
         """Bytes that complete the packet which has begun, as far as is known."""
         return self._need - self._held if self._held else 0
+
+    @property
+    def closed(self) -> bool:
+        """The connection is not open yet, or over: only then an error can be the last that ``feed`` returned."""
+        return self._mode < 0
 
     def feed(self, data: bytes) -> list[Item]:
         """The items that these bytes complete."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from iot_mqtt import native
+from iot_mqtt.codec.batch import PublishBatch, batch_of
 from iot_mqtt.codec.encoder import encode_run
 from iot_mqtt.codec.kinds import PacketType
 from iot_mqtt.codec.properties import NO_PROPERTIES, forwardable, read_publish
-from iot_mqtt.codec.runs import AckRun, PublishBatch, PublishRun, RunBatch
+from iot_mqtt.codec.runs import AckRun, PublishRun, RunBatch
 from iot_mqtt.codec.wire import check_topic
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.values import Message
@@ -18,7 +19,7 @@ def build(scanner: Any = native.Scanner) -> native.Scanner:
     """A scanner of the given class, so that both can be held against the same vectors."""
     types = (PacketType.PUBACK, PacketType.PUBREC, PacketType.PUBREL, PacketType.PUBCOMP)
     built: native.Scanner = scanner(
-        PublishRun, PublishBatch, AckRun, types, ReasonCode.SUCCESS, NO_PROPERTIES, read_publish, check_topic
+        PublishRun, batch_of, AckRun, types, ReasonCode.SUCCESS, NO_PROPERTIES, read_publish, check_topic
     )
     return built
 

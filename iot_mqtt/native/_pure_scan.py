@@ -59,7 +59,7 @@ class Scanner:
     def __init__(
         self,
         run: type[Any],
-        batch: type[Any],
+        batch: Callable[..., Any],
         ack: type[Any],
         ack_types: Sequence[Any],
         success: Any,
@@ -188,13 +188,9 @@ class Scanner:
             group.add(data[here:stop], packet_id)
             here = stop
         for route, group in groups.items():
-            batch = self._batch()
-            batch.head, batch.five, batch.route, batch._publications = head, five, route, None
-            batch.data = wire = b"".join(group.wire)
-            batch.begin, batch.end = 0, len(wire)
-            batch.count, batch.longest = len(group.wire), max(map(len, group.wire))
-            batch.ids = group.ids if qos else []
-            items.append(batch)
+            wire, count, longest = b"".join(group.wire), len(group.wire), max(map(len, group.wire))
+            ids = group.ids if qos else []
+            items.append(self._batch(head, five, wire, 0, len(wire), count, ids, longest, route))
         return here
 
     def _block(self, data: bytes, at: int, stop: int, mode: int) -> tuple[int, bytes, Any]:

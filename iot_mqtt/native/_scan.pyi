@@ -14,7 +14,7 @@ class Scanner:
     def __init__(
         self,
         run: type[Any],
-        batch: type[Any],
+        batch: Callable[..., Any],
         ack: type[Any],
         ack_types: Sequence[Any],
         success: Any,

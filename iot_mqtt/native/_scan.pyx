@@ -183,7 +183,6 @@ cdef class Scanner:
     cdef Py_ssize_t at_head, at_topic, at_raw, at_properties, at_five, at_wire, at_count, at_ids
     cdef Py_ssize_t at_longest, at_prefix, at_payloads, at_forwardable
     cdef Py_ssize_t at_type, at_ack_ids, at_reason, at_ack_properties
-    cdef Py_ssize_t of_head, of_five, of_data, of_begin, of_end, of_count, of_ids, of_longest, of_route, of_publications
 
     def __init__(self, run, batch, ack, ack_types, success, no_properties, read_properties, check_topic):
         self._run = run
@@ -207,16 +206,6 @@ cdef class Scanner:
         self.at_prefix = member(run, "prefix")
         self.at_payloads = member(run, "_payloads")
         self.at_forwardable = member(run, "_forwardable")
-        self.of_head = member(batch, "head")
-        self.of_five = member(batch, "five")
-        self.of_data = member(batch, "data")
-        self.of_begin = member(batch, "begin")
-        self.of_end = member(batch, "end")
-        self.of_count = member(batch, "count")
-        self.of_ids = member(batch, "ids")
-        self.of_longest = member(batch, "longest")
-        self.of_route = member(batch, "route")
-        self.of_publications = member(batch, "_publications")
         self.at_type = member(ack, "type")
         self.at_ack_ids = member(ack, "ids")
         self.at_reason = member(ack, "reason")
@@ -447,18 +436,8 @@ cdef class Scanner:
     cdef object _batch_of(
         self, list items, head, five, bytes data, begin, end, Py_ssize_t count, list ids, Py_ssize_t longest, route
     ):
-        cdef object batch = new_instance(self._batch)
-        set_slot(batch, self.of_head, head)
-        set_slot(batch, self.of_five, True if five else False)
-        set_slot(batch, self.of_data, data)
-        set_slot(batch, self.of_begin, begin)
-        set_slot(batch, self.of_end, end)
-        set_slot(batch, self.of_count, count)
-        set_slot(batch, self.of_ids, ids)
-        set_slot(batch, self.of_longest, longest)
-        set_slot(batch, self.of_route, route)
-        set_slot(batch, self.of_publications, None)
-        PyList_Append(items, batch)
+        five = True if five else False
+        PyList_Append(items, self._batch(head, five, data, begin, end, count, ids, longest, route))
 
     cdef bint _passes(self, Bytes p, Py_ssize_t size, int mode) except -1:
         """Whether all that is in a property block is passed on."""

@@ -58,11 +58,12 @@ class MqttCodecStage(Stage):
                     return
         if not items:
             return
-        last = items[-1]
-        if isinstance(last, MqttError):
-            items.pop()
-            if items:
-                ctx.fire_read(items)
-            ctx.fire_failed(last)
-        else:
-            ctx.fire_read(items)
+        if decoder.closed:
+            last = items[-1]
+            if isinstance(last, MqttError):
+                items.pop()
+                if items:
+                    ctx.fire_read(items)
+                ctx.fire_failed(last)
+                return
+        ctx.fire_read(items)

@@ -17,7 +17,9 @@ stays here, and only here, so ``pending`` is the truth. ::
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
+
+from mypy_extensions import mypyc_attr
 
 from iot_mqtt.pipeline import reasons
 from iot_mqtt.pipeline.debts import Debts
@@ -27,32 +29,36 @@ from iot_mqtt.pipeline.settings import OutboxSettings
 __all__ = ["Link", "Outbox", "Part"]
 
 #: As much as one push takes when there is a backlog: a few of these make a full socket buffer.
-CHUNK = 256 * 1024
+CHUNK: Final = 256 * 1024
 #: A part of this size is pushed by itself: another system call costs less than to copy it.
-LARGE = 32 * 1024
+LARGE: Final = 32 * 1024
 #: Chunks per turn of the reactor, so that one fast reader with a backlog does not hold up the others.
 CHUNKS_PER_TURN = 8
 
 Part = bytes | memoryview
 
 
-class Link(Protocol):
-    """What is below a channel. ``push`` returns how many bytes it took, or -1 if the connection is broken.
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Link:
+    """What is below a channel. A link that took less than all calls the outbox's ``resume`` when it can take more."""
 
-    A link that took less than all calls the outbox's ``resume`` when it can take more.
-    """
+    __slots__ = ()
 
-    def push(self, data: Part) -> int: ...
+    def push(self, data: Part) -> int:
+        """How many bytes it took, or -1 if the connection is broken."""
+        raise NotImplementedError
 
-    def set_reading(self, on: bool) -> None: ...
+    def set_reading(self, on: bool) -> None:
+        """Take or stop taking bytes from the peer."""
+        raise NotImplementedError
 
     def finish(self) -> None:
         """Everything was pushed: end the connection in an orderly way; not re-entrant."""
-        ...
+        raise NotImplementedError
 
     def abort(self) -> None:
         """End the connection at once and drop what is under way; not re-entrant."""
-        ...
+        raise NotImplementedError
 
 
 class Writer(Protocol):

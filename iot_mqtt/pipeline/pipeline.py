@@ -98,7 +98,7 @@ class Pipeline(Context):
     def _insert(self, position: int, name: str, stage: Stage) -> Context:
         if name in self:
             raise ValueError(f"there is a stage {name!r} in this pipeline already")
-        context = Context(self.channel, name, stage, (), DEAD_ROW)
+        context = Context(self.channel, name, stage, [], DEAD_ROW)
         self._settle([*self._contexts[:position], context, *self._contexts[position:]])
         context.tell_added()
         return context

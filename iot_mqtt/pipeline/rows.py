@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
+
+from mypy_extensions import mypyc_attr
 
 from iot_mqtt.pipeline.reasons import CloseReason
 
@@ -46,31 +48,46 @@ class Row:
 DEAD_ROW = Row([0] * len(INBOUND + OUTBOUND))
 
 
-class Ends(Protocol):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Ends:
     """A pipeline, as its channel sees it: inbound events enter at the head, outbound ones at the tail."""
+
+    __slots__ = ("row",)
 
     row: Row
 
-    def fire_active(self) -> None: ...
+    def fire_active(self) -> None:
+        raise NotImplementedError
 
-    def fire_inactive(self, reason: CloseReason | None) -> None: ...
+    def fire_inactive(self, reason: CloseReason | None) -> None:
+        raise NotImplementedError
 
-    def fire_read(self, batch: list[Any]) -> None: ...
+    def fire_read(self, batch: list[Any]) -> None:
+        raise NotImplementedError
 
-    def fire_read_complete(self) -> None: ...
+    def fire_read_complete(self) -> None:
+        raise NotImplementedError
 
-    def fire_writability(self, writable: bool) -> None: ...
+    def fire_writability(self, writable: bool) -> None:
+        raise NotImplementedError
 
-    def fire_event(self, event: object) -> None: ...
+    def fire_event(self, event: object) -> None:
+        raise NotImplementedError
 
-    def fire_failed(self, error: BaseException) -> None: ...
+    def fire_failed(self, error: BaseException) -> None:
+        raise NotImplementedError
 
-    def write(self, batch: list[Any]) -> None: ...
+    def write(self, batch: list[Any]) -> None:
+        raise NotImplementedError
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        raise NotImplementedError
 
-    def close(self, reason: CloseReason) -> None: ...
+    def close(self, reason: CloseReason) -> None:
+        raise NotImplementedError
 
-    def set_reading(self, on: bool) -> None: ...
+    def set_reading(self, on: bool) -> None:
+        raise NotImplementedError
 
-    def dismantle(self) -> None: ...
+    def dismantle(self) -> None:
+        raise NotImplementedError

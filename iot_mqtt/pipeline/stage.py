@@ -20,14 +20,13 @@ is the hottest code of the pipeline, so every event is spelt out rather than loo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias, cast
 
 from mypy_extensions import mypyc_attr
 
 from iot_mqtt.pipeline.channel import Channel
 from iot_mqtt.pipeline.reasons import CloseReason
-from iot_mqtt.pipeline.rows import DEAD_ROW, Row
+from iot_mqtt.pipeline.rows import DEAD_ROW, Ends, Row
 
 __all__ = ["Batch", "Context", "Stage", "Stages"]
 
@@ -115,12 +114,12 @@ class Stages(Protocol):
     def remove(self, name: str) -> Stage: ...
 
 
-class Context:
+class Context(Ends):
     """Made by the pipeline; handed to every method of the stage."""
 
-    __slots__ = ("channel", "name", "row", "stage", "_contexts")
+    __slots__ = ("channel", "name", "stage", "_contexts")
 
-    def __init__(self, channel: Channel, name: str, stage: Stage, contexts: Sequence[Context], row: Row) -> None:
+    def __init__(self, channel: Channel, name: str, stage: Stage, contexts: list[Context], row: Row) -> None:
         self.channel = channel
         self.name = name
         self.stage = stage
@@ -132,7 +131,7 @@ class Context:
         """The pipeline, to change it."""
         return cast(Stages, self.channel.pipeline)
 
-    def place(self, contexts: Sequence[Context], row: Row) -> None:
+    def place(self, contexts: list[Context], row: Row) -> None:
         """Take a new place; only the pipeline calls this."""
         self._contexts = contexts
         self.row = row
@@ -294,4 +293,4 @@ class _Void(Stage):
 
 
 _VOID = _Void()
-_NOWHERE: Sequence[Context] = (Context(None, "nowhere", _VOID, (), DEAD_ROW),)  # type: ignore[arg-type]
+_NOWHERE: list[Context] = [Context(None, "nowhere", _VOID, [], DEAD_ROW)]  # type: ignore[arg-type]

@@ -33,8 +33,10 @@ _NOTHING = memoryview(b"")
 _EMPTY = ssl.MemoryBIO()
 
 
-class _Nowhere:
+class _Nowhere(Link):
     """The link of a connection that is lost."""
+
+    __slots__ = ()
 
     def push(self, data: Part) -> int:
         return -1
@@ -49,7 +51,7 @@ class _Nowhere:
 _NOWHERE = _Nowhere()
 
 
-class TlsLayer:
+class TlsLayer(Link):
     """Of one connection."""
 
     __slots__ = (

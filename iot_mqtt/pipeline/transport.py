@@ -24,7 +24,7 @@ from iot_mqtt.pipeline import reasons
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings
 from iot_mqtt.pipeline.doorman import ConnectionCounts, Doorman
 from iot_mqtt.pipeline.layout import Layout
-from iot_mqtt.pipeline.outbox import Outbox, Part
+from iot_mqtt.pipeline.outbox import Link, Outbox, Part
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.tls_context import TlsContext
 from iot_mqtt.pipeline.tls_layer import TlsLayer
@@ -39,7 +39,7 @@ LARGE_READ = 512 * 1024
 TURN_READ = 2 * 1024 * 1024
 
 
-class ChannelTransport:
+class ChannelTransport(Link):
     """One TCP connection: what the reactor watches, and the link of a channel, or of the TLS layer below it.
 
     It is a descriptor and nothing else: no socket object, and no buffer, for what the kernel does not take stays in the

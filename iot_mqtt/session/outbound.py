@@ -80,6 +80,9 @@ class Outbound:
         The ids are consecutive nearly always, which one set operation proves.
         """
         first = self.last + 1
+        if count == 1 and first <= MAX_PACKET_ID and first not in self.entries and first not in self.held:
+            self.last = first
+            return [first]
         if first + count - 1 <= MAX_PACKET_ID:
             ids = range(first, first + count)
             if self.entries.keys().isdisjoint(ids) and self.held.isdisjoint(ids):
@@ -117,9 +120,13 @@ class Outbound:
         """Give out what was held."""
         self.held = _NO_IDS
 
-    def mark(self, ids: Iterable[int], qos: int) -> None:
+    def mark(self, ids: Sequence[int], qos: int) -> None:
         """Note messages that are sent and need not be kept."""
-        self.entries.update(dict.fromkeys(ids, SENT_QOS1 if qos == 1 else SENT_QOS2))
+        sent = SENT_QOS1 if qos == 1 else SENT_QOS2
+        if len(ids) == 1:
+            self.entries[ids[0]] = sent
+        else:
+            self.entries.update(dict.fromkeys(ids, sent))
 
     def keep(self, delivery: Delivery) -> int:
         """Give a delivery its packet id and keep it until its exchange is over."""

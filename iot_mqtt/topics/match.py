@@ -61,7 +61,9 @@ class Mixed:
     __slots__ = ()
 
     #: As of a match: it has an order with everything, and is its own class.
-    alone = above = retained = None
+    alone: Final = None
+    above: Final = None
+    retained: Final = None
 
 
 MIXED: Final = Mixed()

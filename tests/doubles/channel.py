@@ -19,7 +19,7 @@ from iot_mqtt.pipeline import reasons
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.pipeline.layout import Layout, StageFactory
-from iot_mqtt.pipeline.outbox import Part
+from iot_mqtt.pipeline.outbox import Link, Part
 from iot_mqtt.pipeline.pipeline import Pipeline
 from iot_mqtt.pipeline.reasons import CloseReason
 from iot_mqtt.pipeline.settings import OutboxSettings
@@ -129,7 +129,7 @@ class EmbeddedChannel:
         self.clock.advance(seconds)
 
 
-class MemoryLink:
+class MemoryLink(Link):
     """Takes everything until ``capacity`` is set: then only so many bytes until ``drain``."""
 
     def __init__(self, embedded: EmbeddedChannel) -> None:

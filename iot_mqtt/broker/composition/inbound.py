@@ -73,4 +73,4 @@ class InboundPackets:
         )
         self.handlers[RunBatch] = WholeHandler(publish, gate, budget, self.handlers).serve
         shares = TurnShares(budget, clock.monotonic, runtime.call_soon)
-        self.dispatch = Dispatch(self.handlers, routing.routes, budget, shares, gate.takes, outflow.pump)
+        self.dispatch = Dispatch(self.handlers, routing.routes, budget, shares, gate, outflow)

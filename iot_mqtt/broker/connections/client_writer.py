@@ -6,22 +6,19 @@ Bytes gather in ``_out`` and leave as one write at the end of the turn.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from iot_mqtt.broker.allowance import Allowance
 from iot_mqtt.broker.connections.fitting import fitting
 from iot_mqtt.broker.publication import Publication, hop_properties
+from iot_mqtt.broker.session import ClientConnection
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.codec import Packet, PacketType, encode_acks, encode_publish
 from iot_mqtt.errors import ReasonCode, Refused
-from iot_mqtt.pipeline import Context, Stage
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.store import Store
-from iot_mqtt.session import Delivery, OutboundAliases, Piece
+from iot_mqtt.session import Delivery, Piece
 from iot_mqtt.values import ProtocolVersion
-
-if TYPE_CHECKING:
-    from iot_mqtt.broker.session import Session
 
 #: Bytes that gather for one client before they are written without waiting for the end of the turn.
 EAGER_BYTES = 256 * 1024
@@ -41,35 +38,15 @@ class Output:
     clock: Clock
 
 
-class ClientWriter(Stage):
+class ClientWriter(ClientConnection):
     """The half of a connection that writes."""
 
-    __slots__ = (
-        "output",
-        "ctx",
-        "session",
-        "version",
-        "five",
-        "plain",
-        "writable",
-        "closed",
-        "outbound_aliases",
-        "max_packet_size",
-        "_out",
-        "_out_bytes",
-    )
+    __slots__ = ("output", "version", "_out", "_out_bytes")
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, allowance: Allowance) -> None:
+        super().__init__(allowance)
         self.output = output
-        self.ctx: Context | None = None
-        self.session: Session | None = None
         self.version: ProtocolVersion | None = None
-        self.five = False
-        #: 3 or 5 when runs of that family may pass as they are, 0 when each must be looked at.
-        self.plain = 0
-        self.writable = self.closed = False
-        self.outbound_aliases: OutboundAliases | None = None
-        self.max_packet_size = 0
         #: Most connections have nothing to write, and an empty list costs 72 bytes.
         self._out: list[bytes] | None = None
         self._out_bytes = 0

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
+from mypy_extensions import mypyc_attr
+
 from iot_mqtt.broker.allowance import Allowance
 from iot_mqtt.broker.connections.answers import AnswerWriter
 from iot_mqtt.broker.connections.client_writer import Output
@@ -25,10 +27,9 @@ from iot_mqtt.broker.connections.verdicts import Verdicts
 from iot_mqtt.broker.driving import Driven
 from iot_mqtt.broker.publishing.batches import flattened
 from iot_mqtt.broker.session import Session
-from iot_mqtt.codec import Connect
 from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode
 from iot_mqtt.pipeline import CloseReason, Context, IdleWatch, MqttCodecStage, Timeout
-from iot_mqtt.ports.access import Exchange, Permissions, Principal
+from iot_mqtt.ports.access import Exchange
 from iot_mqtt.ports.endings import by_client, by_node
 from iot_mqtt.topics.memo import Classes
 from iot_mqtt.topics.reserved import FIRST_BYTES, is_reserved
@@ -49,16 +50,19 @@ def shortened(name: str | None) -> str | None:
 PROOF_LOOK: Final = 60.0
 
 
-class Inbound(Protocol):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Inbound:
     """What serves the packets of all connections."""
+
+    __slots__ = ()
 
     def read(self, connection: Connection, batch: list[object]) -> None:
         """Packets came."""
-        ...
+        raise NotImplementedError
 
     def pump(self, session: Session) -> None:
         """There is room again for a session's messages."""
-        ...
+        raise NotImplementedError
 
 
 class Lives(Protocol):
@@ -110,20 +114,13 @@ class Connection(AnswerWriter):
     """One client's connection, from accept to close."""
 
     __slots__ = (
-        "connect",
-        "connecting",
         "deciding",
-        "principal",
-        "permissions",
-        "allowance",
         "flow",
-        "rights_version",
         "verdicts",
         "origin",
         "exchange",
         "keep_alive",
         "heard",
-        "connected_at",
         "problem_information",
         "codec_id",
         "serving",
@@ -133,24 +130,15 @@ class Connection(AnswerWriter):
     )
 
     def __init__(self, serving: Serving) -> None:
-        super().__init__(serving.output)
+        super().__init__(serving.output, serving.allowance)
         self.serving = serving
         self.answers = None
         #: Which version of its codec a gateway uses, once it logs in.
         self.codec_id: CodecId | None = None
-        self.connect: Connect | None = None
-        #: True while CONNECT is being answered; what comes meanwhile is stashed.
-        self.connecting = False
         #: Whoever is asked who the client is; None: nobody is, or nobody has to be waited for.
         self.deciding: Driven | None = None
-        self.principal: Principal | None = None
-        self.permissions: Permissions | None = None
-        #: What the client may use up; the usual before it is known who it is.
-        self.allowance = serving.allowance
         #: The rates that what it publishes has to keep to; None: there are none.
         self.flow: Flow | None = None
-        #: Of the rights that its subscriptions were held against.
-        self.rights_version = -1
         self.verdicts: Verdicts | None = None
         #: Of what is published here.
         self.origin = NOBODY
@@ -158,7 +146,6 @@ class Connection(AnswerWriter):
         self.keep_alive = 0
         #: The wheel's tick when whole packets came last: only they keep a connection alive.
         self.heard = 0
-        self.connected_at = 0.0
         self.problem_information = True
         self._idle: IdleWatch | None = None
         #: Until what proves who the client is ends; None: it does not.

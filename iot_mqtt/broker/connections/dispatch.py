@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.connection import Connection, Inbound
+from iot_mqtt.broker.connections.handlers.publish_gate import PublishGate
 from iot_mqtt.broker.connections.turn_shares import TurnShares
 from iot_mqtt.broker.publishing.batches import flattened
 from iot_mqtt.broker.publishing.budget import Budget, Pause
+from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
 from iot_mqtt.codec import Auth, Connect, Disconnect, PublishBatch
 from iot_mqtt.errors import MqttError, ProtocolViolation
@@ -19,13 +21,13 @@ Handler = Callable[[Connection, Any], None]
 LOOKS: Final = 7
 
 
-class Dispatch:
+class Dispatch(Inbound):
     """Packet type → handler, for all connections of a node.
 
-    ``takes`` says whether a batch can be served at once; ``pump`` sends a session's messages where there is room again.
+    ``gate`` says whether a batch can be served at once; ``outflow`` sends a session's messages where there is room.
     """
 
-    __slots__ = ("pump", "_budget", "_early", "_handlers", "_routes", "_shares", "_takes")
+    __slots__ = ("_budget", "_early", "_gate", "_handlers", "_outflow", "_routes", "_shares")
 
     def __init__(
         self,
@@ -33,8 +35,8 @@ class Dispatch:
         routes: Routes[Session],
         budget: Budget,
         shares: TurnShares,
-        takes: Callable[[Connection, PublishBatch], bool],
-        pump: Callable[[Session], None],
+        gate: PublishGate,
+        outflow: Outflow,
     ) -> None:
         self._handlers = handlers
         #: Before a session is open: CONNECT, AUTH, and nothing else.
@@ -46,8 +48,11 @@ class Dispatch:
         self._routes = routes
         self._budget = budget
         self._shares = shares
-        self._takes = takes
-        self.pump = pump
+        self._gate = gate
+        self._outflow = outflow
+
+    def pump(self, session: Session) -> None:
+        self._outflow.pump(session)
 
     def read(self, connection: Connection, batch: list[object]) -> None:
         """Serve what came together; what has to wait is held by the connection."""
@@ -58,7 +63,7 @@ class Dispatch:
                 if connection.closed:
                     return
                 if isinstance(item, PublishBatch) and not (
-                    version == self._routes.version and self._takes(connection, item)
+                    version == self._routes.version and self._gate.takes(connection, item)
                 ):
                     self.read(connection, flattened(batch[position:]))
                     return

@@ -13,7 +13,7 @@ decoder and here, by a packet of the same read: then it is taken run by run, as 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from iot_mqtt.broker.kept_session import SESSIONS, KeptSession
 from iot_mqtt.broker.publication import GROWTH, IDENTIFIER, Publication, hop_properties
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from iot_mqtt.values import Origin
 
 #: The first byte of what may be passed on as it came.
-AS_SENT = 0x30
+AS_SENT: Final = 0x30
 #: In that byte, what there is more to do for than to send it: QoS and RETAIN.
-MORE_THAN_SENT = 0x07
+MORE_THAN_SENT: Final = 0x07
 
 
 def flattened(items: Sequence[object]) -> list[object]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
-from iot_mqtt.broker.allowance import Allowance
 from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import ClientConnection, Session
 from iot_mqtt.broker.sessions.ending import Ending, Expiry
@@ -16,23 +14,6 @@ from iot_mqtt.broker.sessions.wills import Wills
 from iot_mqtt.codec import Connect
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.clock import Clock
-
-
-class Newcomer(ClientConnection, Protocol):
-    """A connection that is to get a session."""
-
-    @property
-    def connected_at(self) -> float: ...
-
-    @property
-    def allowance(self) -> Allowance:
-        """What its client may use up."""
-        ...
-
-    @property
-    def durable_sessions(self) -> bool:
-        """Whether a session that begins here is kept in the store, if it outlives its connection."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +28,7 @@ class Attaching:
     clock: Clock
 
     def open(
-        self, connection: Newcomer, connect: Connect, client_id: str, *, anew: bool = False
+        self, connection: ClientConnection, connect: Connect, client_id: str, *, anew: bool = False
     ) -> tuple[Session, bool]:
         """The session that this CONNECT gets, and whether it was there before; ``anew``: it is to begin with nothing,
         whatever the client asked for.
@@ -78,7 +59,7 @@ class Attaching:
             self.sessions.opening = None
         return self.sessions.get(session.client_id)
 
-    def _attach(self, session: Session, connection: Newcomer, connect: Connect) -> None:
+    def _attach(self, session: Session, connection: ClientConnection, connect: Connect) -> None:
         session.connection = connection
         adopt(self.sessions, session, owner_of(connection))
         session.version = int(connect.version)
@@ -114,7 +95,7 @@ class Attaching:
             self.expiry.end_after(session, session.expiry_interval)
 
 
-def _is_owed_all(connection: Newcomer) -> bool:
+def _is_owed_all(connection: ClientConnection) -> bool:
     """Whether the client is to get everything while it is connected: it reads it in the log where it is behind, also
     with a session that ends with its connection.
     """

@@ -17,13 +17,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable
-from typing import Protocol
 
 from iot_mqtt.broker.driving import breath, done, drive
 from iot_mqtt.broker.session import ClientConnection, Session
 from iot_mqtt.broker.sessions.owners import may_be_called, whose
 from iot_mqtt.broker.turn import Turn
-from iot_mqtt.codec import Connect
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.access import Action, Authorizer, Permissions, Principal, generation_of, user_of
 from iot_mqtt.ports.counters import Counters
@@ -36,19 +34,6 @@ logger = logging.getLogger(__name__)
 AT_ONCE = 200
 
 
-class Client(ClientConnection, Protocol):
-    """A connection whose rights may change."""
-
-    connect: Connect | None
-    connecting: bool
-    closed: bool
-    #: Of the rights that its subscriptions were held against.
-    rights_version: int
-
-    @property
-    def session(self) -> Session | None: ...
-
-
 class Rights:
     """The rights of this node's clients."""
 
@@ -56,7 +41,7 @@ class Rights:
 
     def __init__(
         self,
-        connections: Iterable[Client],
+        connections: Iterable[ClientConnection],
         authorizer: Authorizer,
         withdraw: Callable[[Session, str], object],
         counters: Counters,
@@ -107,7 +92,7 @@ class Rights:
         self._checking = False
         logger.error("rights could not be asked again", exc_info=error)
 
-    def recheck(self, connection: Client) -> None:
+    def recheck(self, connection: ClientConnection) -> None:
         """Withdraw what the client of a connection is subscribed to and may not be any more."""
         session, permissions = connection.session, connection.permissions
         if session is None or session.connection is not connection or permissions is None:
@@ -145,12 +130,12 @@ class Rights:
         drive(self._authorizer.permissions(principal), then, failed)
 
 
-def _brought_its_name(connection: Client) -> bool:
+def _brought_its_name(connection: ClientConnection) -> bool:
     """Whether its name is to be asked for again: CONNECT asks for itself, and an id that the broker gave is free."""
     return connection.connect is not None and bool(connection.connect.client_id) and not connection.connecting
 
 
-def _not_its_name(connection: Client) -> None:
+def _not_its_name(connection: ClientConnection) -> None:
     _log("a client was disconnected: its name is not given to its user any more", connection)
     connection.disconnect(ReasonCode.NOT_AUTHORIZED, "this client id is not allowed any more")
 
@@ -161,6 +146,6 @@ def _may_subscribe(permissions: Permissions, filter: str) -> bool:
     return parse_replay(filter) is None or permissions.allows(Action.REPLAY, filter)
 
 
-def _log(what: str, connection: Client, **more: object) -> None:
+def _log(what: str, connection: ClientConnection, **more: object) -> None:
     client_id = None if connection.session is None else connection.session.client_id
     logger.warning(what, extra=whose(connection, client_id) | more)

@@ -19,7 +19,7 @@ from iot_mqtt.broker.traces.tracer import Tracer
 from iot_mqtt.codec import PublishRun, RunBatch
 
 
-class TracedInbound:
+class TracedInbound(Inbound):
     """An ``Inbound`` before another. ``sampled``: all messages are traced, not only those with a context."""
 
     __slots__ = ("_inbound", "_sampled")

@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from twisted.logger import globalLogPublisher
@@ -103,7 +103,7 @@ def test_a_timer_that_is_asked_for_at_the_end_of_a_turn_is_not_slept_through(ser
     assert called[0] < 2
 
 
-class Failing:
+class Failing(Ends):
     """A pipeline that does not even catch what it raises."""
 
     def fire_read(self, batch: list[bytes]) -> None:
@@ -127,7 +127,7 @@ def test_an_exception_in_doread_is_logged_and_ends_that_connection_only(server: 
             while len(listening) < 2:
                 pass
             channel = next(each for each in listening if each.peer.endswith(f":{bad.getsockname()[1]}"))
-            channel.pipeline = cast(Ends, Failing())
+            channel.pipeline = Failing()
             bad.sendall(b"x")
             with contextlib.suppress(ConnectionResetError):
                 assert bad.recv(1) == b""

@@ -59,7 +59,7 @@ class PublishHandler:
         qos = run.qos
         if qos and topic.startswith(DOWN) and self._gate.holds_command(connection, run, topic):
             return
-        self._counters.packets_received["PUBLISH"] += run.count
+        self._counters.publishes_received += run.count
         session = connection.session
         assert session is not None
         if qos:
@@ -111,7 +111,7 @@ class PublishHandler:
                 session.inbound.admit(batch.count)
             self._serve_each(connection, session, batch)
             return
-        self._counters.packets_received["PUBLISH"] += batch.count
+        self._counters.publishes_received += batch.count
         qos = batch.head >> 1 & 3
         if qos == 1 and connection.five:
             session.inbound.admit(batch.count)
@@ -144,7 +144,7 @@ class PublishHandler:
         qos, runs = batch.qos, runs_of(batch)
         kept = self._publishing.keep_each(runs, session, connection.origin)
         if kept is not None:
-            self._counters.packets_received["PUBLISH"] += batch.count
+            self._counters.publishes_received += batch.count
             self._answers.acknowledge(connection, PacketType.PUBACK, batch.ids, kept)
             return
         publications = each_of(runs, connection.origin, session, self._clock.wall())
@@ -163,7 +163,7 @@ class PublishHandler:
             elif self._budget.crowded:
                 self._budget.pause(connection, Pause.UNCOMMITTED, [])
         rest = publications[served:]
-        self._counters.packets_received["PUBLISH"] += batch.count - sum(publication.count for publication in rest)
+        self._counters.publishes_received += batch.count - sum(publication.count for publication in rest)
         if rest and connection.ctx is not None:
             # There is no room any more: what that means is decided for each.
             connection.read(connection.ctx, [publication.run for publication in rest])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.publication import Publication
@@ -13,9 +14,10 @@ from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import PublishBatch, PublishRun, RunBatch
 
 #: In the first byte of PUBLISH.
-RETAIN, QOS_2 = 0x01, 0x04
+RETAIN: Final = 0x01
+QOS_2: Final = 0x04
 #: What the node may not offer.
-QOS_OR_RETAIN = 0x07
+QOS_OR_RETAIN: Final = 0x07
 
 
 class PublishGate:
