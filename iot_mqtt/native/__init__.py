@@ -3,7 +3,8 @@
 ``HAVE_NATIVE`` says whether the compiled modules are there, ``USE_NATIVE`` whether they are what this package
 exports. The environment decides: ``IOT_MQTT_NATIVE=auto`` (the default) takes them if they are there, ``off``
 never, and ``require`` refuses to start without them. Imported only by ``codec`` and, for ``lines``, by ``uplink``, for
-``object_line`` by ``plugins``, for ``PacketRing`` by ``broker``, for ``decode`` and ``is_deep`` by ``ports``, and for
+``object_line`` by ``plugins``, for ``PacketRing`` by ``broker``, for
+``receive``, ``send`` and ``Turns`` by ``pipeline``, for ``decode`` and ``is_deep`` by ``ports``, and for
 ``serve``, ``write_at``, ``message_record`` and ``RowWriter`` by ``grid``.
 """
 
@@ -27,6 +28,7 @@ __all__ = [
     "ConnectReader",
     "PacketRing",
     "PageReader",
+    "Turns",
     "Messages",
     "RowReader",
     "RowWriter",
@@ -44,8 +46,10 @@ __all__ = [
     "patch",
     "payloads",
     "publish",
+    "receive",
     "recode",
     "rewrite",
+    "send",
     "serve",
     "write_at",
 ]
@@ -55,10 +59,8 @@ from iot_mqtt.native._pure_packets import image_of
 from iot_mqtt.native._pure_scan import FIVE, FROM_CLIENT, IN_ORDER, NAMES
 from iot_mqtt.native._pure_syncing import NUMBER
 
-MODULES: Final = tuple(
-    f"iot_mqtt.native.{name}"
-    for name in ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows", "_appending", "_packets")
-)
+_COMPILED = ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows", "_appending", "_packets", "_sockets")
+MODULES: Final = tuple(f"iot_mqtt.native.{name}" for name in _COMPILED)
 
 
 def _choose(setting: str, have: bool, *, ours: bool = True) -> bool:
@@ -99,6 +101,7 @@ if TYPE_CHECKING or not USE_NATIVE:
     from iot_mqtt.native._pure_packets import PacketRing
     from iot_mqtt.native._pure_records import message_record
     from iot_mqtt.native._pure_rows import RowReader
+    from iot_mqtt.native._pure_sockets import Turns, receive, send
     from iot_mqtt.native._pure_syncing import serve, write_at
 else:
     from iot_mqtt.native._appending import RowWriter
@@ -120,4 +123,5 @@ else:
         recode,
         rewrite,
     )
+    from iot_mqtt.native._sockets import Turns, receive, send
     from iot_mqtt.native._syncing import serve, write_at

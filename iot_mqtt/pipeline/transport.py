@@ -12,7 +12,7 @@ import os
 import socket
 import struct
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from twisted.internet import main
 from twisted.internet.error import ConnectionAborted, ConnectionDone
@@ -20,6 +20,7 @@ from twisted.internet.interfaces import IHalfCloseableDescriptor, IReadWriteDesc
 from twisted.python.failure import Failure
 from zope.interface import classImplements  # type: ignore[import-untyped]
 
+from iot_mqtt.native import receive, send
 from iot_mqtt.pipeline import reasons
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings
 from iot_mqtt.pipeline.doorman import ConnectionCounts, Doorman
@@ -32,11 +33,11 @@ from iot_mqtt.pipeline.wheel import Timeout
 
 __all__ = ["ChannelFactory", "ChannelTransport"]
 
-READ_SIZE = 64 * 1024
+READ_SIZE: Final = 64 * 1024
 #: Most of a client whose last read was as large: who sends much at once is read in fewer turns.
-LARGE_READ = 512 * 1024
+LARGE_READ: Final = 512 * 1024
 #: Bytes of a turn that such clients share, so that many of them keep nobody waiting for longer than they ever did.
-TURN_READ = 2 * 1024 * 1024
+TURN_READ: Final = 2 * 1024 * 1024
 
 
 class ChannelTransport(Link):
@@ -84,11 +85,11 @@ class ChannelTransport(Link):
 
     def doRead(self) -> Any:
         try:
-            data = os.read(self._descriptor, self._room)
-        except BlockingIOError:
-            return None
+            data = receive(self._descriptor, self._room)
         except OSError:
             return main.CONNECTION_LOST
+        if data is None:
+            return None
         if not data:
             return main.CONNECTION_DONE
         if len(data) >= READ_SIZE:
@@ -150,13 +151,8 @@ class ChannelTransport(Link):
     # for the channel's outbox, or for TLS
 
     def push(self, data: Part) -> int:
-        try:
-            taken = os.write(self._descriptor, data)
-        except BlockingIOError:
-            taken = 0
-        except OSError:  # also when it is closed
-            return -1
-        if taken < len(data):
+        taken = send(self._descriptor, data)
+        if 0 <= taken < len(data):
             self._factory.reactor.addWriter(self)
         return taken
 

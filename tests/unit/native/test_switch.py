@@ -51,10 +51,12 @@ def test_both_twins_offer_the_same() -> None:
         _pure_lines,
         _pure_records,
         _pure_rows,
+        _pure_sockets,
         _pure_syncing,
         _records,
         _rows,
         _scan,
+        _sockets,
         _syncing,
     )
 
@@ -74,12 +76,18 @@ def test_both_twins_offer_the_same() -> None:
         "serve",
         "write_at",
         "NUMBER",
+        "Turns",
+        "receive",
+        "send",
     }
     assert native.ConnectReader in (_connecting.ConnectReader, _pure_connecting.ConnectReader)
     assert native.lines in (_lines.lines, _pure_lines.lines)
     assert native.object_line in (_lines.object_line, _pure_lines.object_line)
     assert native.serve in (_syncing.serve, _pure_syncing.serve)
     assert native.write_at in (_syncing.write_at, _pure_syncing.write_at)
+    assert native.receive in (_sockets.receive, _pure_sockets.receive)
+    assert native.send in (_sockets.send, _pure_sockets.send)
+    assert native.Turns in (_sockets.Turns, _pure_sockets.Turns)
     assert native.RowWriter in (_appending.RowWriter, _pure_appending.RowWriter)
     assert native.RowReader in (_rows.RowReader, _pure_rows.RowReader)
     assert native.message_record in (_records.message_record, _pure_records.message_record)
