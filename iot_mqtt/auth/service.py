@@ -96,7 +96,7 @@ class Access:
             self.methods[Scram.name] = Scram(self._accounts_at, self.pool, lambda: self._key, builder.vouching)
         self._grid_rules = GridRules(directory) if settings.acl_grid and directory is not None else None
         self._book = self._bound()
-        self.authorizer = RuleAuthorizer(lambda: self._book, self._may_come, self.groups_of)
+        self.authorizer = RuleAuthorizer(lambda: self._book, self.may_come, self.groups_of)
         #: Who may use up how much.
         self.limits = LimitBook(rules_of(settings.limits, "auth.limits"), directory, self.groups_of)
         #: Called after users or rules changed, with the users who may not come in any more.
@@ -152,10 +152,18 @@ class Access:
 
     def lets(self, user: str, action: str, asked: str, qos: int = 1, *, retain: bool = False) -> bool:
         """Whether a user may do something who is no client: nothing is known of it but the name."""
+        return self.allows(self.named(user), action, asked, qos, retain=retain)
+
+    def allows(self, who: Principal, action: str, asked: str, qos: int = 1, *, retain: bool = False) -> bool:
+        """Whether a client may do something now, connected or not: which user of his name he is counts."""
         try:
-            return self.may(Principal("", user), Question(action, asked, qos, retain)).allowed
+            return self.authorizer.explain(who, Question(action, asked, qos, retain)).allowed
         except ValueError:
             return False
+
+    def named(self, user: str) -> Principal:
+        """The user who has this name now; nothing else is known of him."""
+        return Principal("", user, generation=self._generation(user))
 
     @property
     def keeps_users(self) -> bool:
@@ -247,7 +255,7 @@ class Access:
         self.authorizer.renew()
         self.on_changed(frozenset())
 
-    def _may_come(self, who: Principal) -> bool:
+    def may_come(self, who: Principal) -> bool:
         """Whether a client could be let in now by the link that let it in; where that is not known, by any."""
         owner = who.owner
         others = self._links.intersection(VOUCHING if owner else NAMELESS)

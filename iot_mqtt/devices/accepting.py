@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from iot_mqtt.broker.sessions.sessions import Sessions
     from iot_mqtt.devices.book import Book
     from iot_mqtt.devices.elsewhere import Elsewhere
+    from iot_mqtt.devices.senders import Senders
     from iot_mqtt.devices.telling import Telling
     from iot_mqtt.ports.clock import Clock
     from iot_mqtt.topics import Match
@@ -50,6 +51,7 @@ class Accepting:
         elsewhere: Elsewhere,
         publishing: Publishing,
         sessions: Sessions,
+        senders: Senders,
         clock: Clock,
     ) -> None:
         self._book = book
@@ -57,6 +59,7 @@ class Accepting:
         self._elsewhere = elsewhere
         self._publishing = publishing
         self._sessions = sessions
+        self._senders = senders
         self._clock = clock
         #: What the grid has under the id of the command that is published next; None: nothing.
         self.looked_up: StoredCommand | None = None
@@ -117,7 +120,7 @@ class Accepting:
             self._telling.answer(_ended(record, State.FAILED, why), record.response_topic, record.correlation)
             reason = ReasonCode.QUOTA_EXCEEDED if trouble is None else ReasonCode.PAYLOAD_FORMAT_INVALID
             raise Refused(why, reason)
-        return self._send(record, new)
+        return self._send(self._senders.signed(record, new.users, connection), new)
 
     def _elsewhere_accepted(self, new: NewCommand) -> StoredCommand | None:
         found = self.looked_up

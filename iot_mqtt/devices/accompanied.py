@@ -12,7 +12,6 @@ from iot_mqtt.broker.publishing.accompanying import Accompanying
 from iot_mqtt.broker.sending.commands import DOWN, Leave
 from iot_mqtt.codec import Properties
 from iot_mqtt.devices.accepting import Accepting
-from iot_mqtt.devices.asked import Lets
 from iot_mqtt.devices.book import Book
 from iot_mqtt.devices.changes import Changes
 from iot_mqtt.devices.commands import Commands
@@ -22,6 +21,7 @@ from iot_mqtt.devices.letters import Letters
 from iot_mqtt.devices.link.messages import is_name
 from iot_mqtt.devices.looking import Looking
 from iot_mqtt.devices.registry import Devices
+from iot_mqtt.devices.senders import Senders, UserRights
 from iot_mqtt.devices.settings import DevicesSettings
 from iot_mqtt.devices.shadows import Shadows
 from iot_mqtt.devices.states import REPLY, States
@@ -64,21 +64,22 @@ class Accompanied:
         sessions: Sessions,
         outflow: Outflow,
         max_levels: int,
-        lets: Lets,
+        rights: UserRights,
     ) -> None:
-        """``commits``: what the batches of the node go through; ``max_levels``: of topics; ``lets``: rights of users in
-        whose name somebody acts who is no client.
+        """``commits``: what the batches of the node go through; ``max_levels``: of topics; ``rights``: of users in
+        whose name somebody acts, or has sent a command.
         """
         self._store = store
         self.settings = settings
-        self.lets = lets
+        self.lets = rights.lets
+        senders = Senders(rights)
         self._clock = clock
         self._sessions = sessions
         self._changes = changes = Changes(turn, commits, store)
-        self.telling = telling = Telling(publishing)
+        self.telling = telling = Telling(publishing, senders)
         self.book = book = Book(changes, telling, clock, settings)
         self.elsewhere = elsewhere = Elsewhere(store, changes, book, sessions, commits, publishing.routes, clock)
-        self._accepting = accepting = Accepting(book, telling, elsewhere, publishing, sessions, clock)
+        self._accepting = accepting = Accepting(book, telling, elsewhere, publishing, sessions, senders, clock)
         self._looking = Looking(store, accepting, elsewhere, turn, clock)
         #: What the API asks and says of commands, and what links to gateways do.
         self.commands = Commands(
@@ -88,12 +89,14 @@ class Accompanied:
             store,
             changes,
             budget,
-            lets=lets,
+            lets=rights.lets,
             enabled=settings.commands,
             max_levels=max_levels,
         )
-        self.states = States(book, changes, publishing, clock)
-        self._departures = Departures(book, Fetching(store, elsewhere, outflow, changes, clock), changes, clock)
+        self.states = States(book, changes, publishing, senders, clock)
+        self._departures = Departures(
+            book, senders, Fetching(store, elsewhere, outflow, changes, clock), changes, clock
+        )
         self.devices = Devices(store, changes, sessions, clock, settings)
         self.shadows = Shadows(store, changes, publishing, sessions, clock, settings)
         self.devices.on_values = self.shadows.report

@@ -262,6 +262,11 @@ class Book:
         if not tracked.record.state.final:
             self.change(tracked, State.EXPIRED if tracked.unsent else State.UNCERTAIN, why)
 
+    def withdraw(self, tracked: Tracked, why: str) -> None:
+        """It must not be sent any more, though there is time: nobody knows, if it was sent before."""
+        if not tracked.record.state.final:
+            self.change(tracked, State.FAILED if tracked.unsent else State.UNCERTAIN, why)
+
     def lost(self, tracked: Tracked) -> None:
         """The connection that it was sent on is gone."""
         record = tracked.record

@@ -15,6 +15,7 @@ from iot_mqtt.codec import properties as codec_properties
 from iot_mqtt.devices.asked import command_id_of
 from iot_mqtt.devices.book import Book, Tracked
 from iot_mqtt.devices.looking import Place
+from iot_mqtt.devices.senders import GONE, Senders
 from iot_mqtt.devices.states import is_gateway, is_late
 from iot_mqtt.ports.devices import DeviceStore, StoredCommand, owner_of
 from iot_mqtt.session import Delivery, Piece, Row
@@ -32,8 +33,9 @@ log = logging.getLogger(__name__)
 class Departures:
     """Of the commands in the sessions of this node."""
 
-    def __init__(self, book: Book, fetching: Fetching, changes: Changes, clock: Clock) -> None:
+    def __init__(self, book: Book, senders: Senders, fetching: Fetching, changes: Changes, clock: Clock) -> None:
         self._book = book
+        self._senders = senders
         self._fetching = fetching
         self._changes = changes
         self._clock = clock
@@ -60,6 +62,8 @@ class Departures:
             book.give_up(tracked, "its deadline was over before it was sent")
         elif tracked.left and not record.retry and not record.state.final:
             book.give_up(tracked, "the connection was lost before it was confirmed")
+        elif not record.state.final and self._senders.is_gone(record):
+            book.withdraw(tracked, GONE)
         if tracked.record.state.final:
             return _over(tracked.record)
         if tracked.ticket == 0 or tracked.left:
@@ -86,7 +90,8 @@ class Departures:
             tracked = self._book.get(session.client_id, entry.command or _id_in(properties) or "")
             if tracked is None or tracked.record.state.final or (tracked.ticket and not tracked.left):
                 continue
-            if tracked.unsent and is_late(tracked.record, self._clock.wall()):
+            late = tracked.unsent and is_late(tracked.record, self._clock.wall())
+            if late or self._senders.is_gone(tracked.record):
                 continue
             if not tracked.left or tracked.record.retry:
                 tracked.left = False

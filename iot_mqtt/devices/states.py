@@ -15,6 +15,7 @@ from iot_mqtt.broker.publication import publication_of
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.devices.book import Book, Tracked
 from iot_mqtt.devices.link.services import Verdict
+from iot_mqtt.devices.senders import GONE, Senders
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.devices import State, StoredCommand
 from iot_mqtt.ports.json_reader import read_json
@@ -34,17 +35,18 @@ REPLY = b"reply/"
 class States:
     """Of the commands whose target is at home on this node."""
 
-    def __init__(self, book: Book, changes: Changes, publishing: Publishing, clock: Clock) -> None:
+    def __init__(self, book: Book, changes: Changes, publishing: Publishing, senders: Senders, clock: Clock) -> None:
         self._book = book
         self._changes = changes
         self._publishing = publishing
+        self._senders = senders
         self._clock = clock
         #: Replies that could not be understood.
         self.bad_replies = 0
 
     def of(self, gateway: str) -> GatewayCommands:
         """Those that a gateway's link asks about."""
-        return GatewayCommands(gateway, self._book, self._changes, self._clock)
+        return GatewayCommands(gateway, self._book, self._changes, self._senders, self._clock)
 
     def replied(self, publication: Publication) -> Outcome | None:
         """What its device says of a command; None: that is a message like others."""
@@ -94,10 +96,11 @@ class States:
 class GatewayCommands:
     """Of one gateway, as its link asks for them (``link.services.CommandStates``)."""
 
-    def __init__(self, gateway: str, book: Book, changes: Changes, clock: Clock) -> None:
+    def __init__(self, gateway: str, book: Book, changes: Changes, senders: Senders, clock: Clock) -> None:
         self._gateway = gateway
         self._book = book
         self._changes = changes
+        self._senders = senders
         self._clock = clock
 
     def _get(self, command_id: str) -> Tracked | None:
@@ -123,6 +126,8 @@ class GatewayCommands:
             self._book.give_up(tracked, "its deadline was over before it was sent")
         elif record.state is State.SENT and not record.retry:
             self._book.give_up(tracked, "the connection was lost before it was answered")
+        elif not record.state.final and self._senders.is_gone(record):
+            self._book.withdraw(tracked, GONE)
         record = tracked.record
         if record.state.final:
             done(Verdict(send=False, why=record.state.value))

@@ -19,6 +19,7 @@ from iot_mqtt.values import Message
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.publishing.path import Publishing
+    from iot_mqtt.devices.senders import Senders
 
 STATUS = "status/"
 
@@ -49,15 +50,16 @@ def may_answer_to(topic: str) -> bool:
 class Telling:
     """Publishes states as the node."""
 
-    __slots__ = ("events", "_publishing")
+    __slots__ = ("events", "_publishing", "_senders")
 
-    def __init__(self, publishing: Publishing) -> None:
+    def __init__(self, publishing: Publishing, senders: Senders) -> None:
         self._publishing = publishing
+        self._senders = senders
         #: Who is told of events of the node; None: nobody.
         self.events: Events | None = None
 
     def tell(self, command: StoredCommand) -> None:
-        """Everybody who wants to know, and the sender."""
+        """Everybody who wants to know, and the sender where he may publish himself now."""
         if self.events is not None:
             self.events.publish(
                 COMMAND_CHANGED, {"id": command.id, "target": command.target, "state": command.state.value}
@@ -65,8 +67,9 @@ class Telling:
         payload = status_payload(command)
         topic = f"{STATUS}{command.target}/{command.id}"
         self._publish(topic, payload, command.correlation)
-        if command.response_topic and command.response_topic != topic:
-            self._publish(command.response_topic, payload, command.correlation)
+        answered = command.response_topic
+        if answered and answered != topic and self._senders.may_answer(command):
+            self._publish(answered, payload, command.correlation)
 
     def answer(self, command: StoredCommand, response_topic: str, correlation: bytes) -> None:
         """Only who asks again for something that was accepted before, or that cannot be."""

@@ -35,6 +35,7 @@ from iot_mqtt.ports.devices import (
 )
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
 from iot_mqtt.ports.json_reader import STORED_DEPTH, is_deep
+from iot_mqtt.values import NO_STANDING, Standing
 
 log = logging.getLogger(__name__)
 
@@ -204,6 +205,8 @@ def encode_command(command: StoredCommand) -> bytes:
         "wants_reply": command.wants_reply,
         "idempotency_key": command.idempotency_key,
         "sender": command.sender,
+        "identities": command.identities,
+        "standing": None if command.standing == NO_STANDING else _written_standing(command.standing),
         "response_topic": command.response_topic,
         "correlation": base64.b64encode(command.correlation).decode(),
         "times": dict(command.times),
@@ -230,6 +233,8 @@ def decode_command(value: bytes) -> StoredCommand:
             idempotency_key=str(record.get("idempotency_key", "")),
             sender=str(record.get("sender", "")),
             user=None if record.get("user") is None else str(record["user"]),
+            identities=tuple(map(str, record.get("identities", ()))),
+            standing=_read_standing(record.get("standing")),
             response_topic=str(record.get("response_topic", "")),
             correlation=base64.b64decode(record.get("correlation", "")),
             times={str(name): float(at) for name, at in record.get("times", {}).items()},
@@ -240,6 +245,17 @@ def decode_command(value: bytes) -> StoredCommand:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Unreadable(f"a command: {error!r}") from error
+
+
+def _written_standing(standing: Standing) -> list[object]:
+    return [sorted(standing.groups), standing.address, standing.brought_rules, standing.link]
+
+
+def _read_standing(field: list[Any] | None) -> Standing:
+    if field is None:
+        return NO_STANDING
+    groups, address, brought, link = field
+    return Standing(frozenset(map(str, groups)), str(address), tuple(map(str, brought)), str(link))
 
 
 def encode_device(device: StoredDevice) -> bytes:

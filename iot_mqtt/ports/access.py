@@ -131,6 +131,13 @@ def _parted(identity: str) -> tuple[str, int]:
     return identity, 0
 
 
+def principal_of(client_id: str, identity: str, standing: Standing) -> Principal:
+    """Who a client was, of which these are kept; ``identity`` as ``Principal.identity``, "" of an anonymous one."""
+    owner, generation = _parted(identity)
+    who = Principal(client_id, owner or None, anonymous=not owner, generation=generation)
+    return who._replace(**standing._asdict())
+
+
 def is_user_name(name: str) -> bool:
     """Whether a user may be called so, whoever vouches for it: it is not empty, has no character that cannot be
     printed, and MQTT has room for it.

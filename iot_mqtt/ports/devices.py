@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.grid import WriteBatch
+from iot_mqtt.values import NO_STANDING, Standing
 
 __all__ = [
     "OPERATOR",
@@ -75,6 +76,10 @@ class StoredCommand:
     #: The verified user who answers for it, or ``OPERATOR``; "": an anonymous client. None: a release before wrote it,
     #: or wrote it again during an upgrade. All these count as one sender's.
     user: str | None = None
+    #: In whose names it was sent (``Principal.identity``), and what else is known of the client that sent it. Empty: in
+    #: the operator's, or a release before wrote it.
+    identities: tuple[str, ...] = ()
+    standing: Standing = NO_STANDING
     response_topic: str = ""
     correlation: bytes = b""
     #: When each state began; the last one of its kind.

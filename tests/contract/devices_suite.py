@@ -14,6 +14,7 @@ import pytest
 from iot_mqtt.grid.devices import GridDeviceStore
 from iot_mqtt.ports.devices import Half, State, StoredCommand, StoredDevice, StoredSequence, StoredShadow, replace
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
+from iot_mqtt.values import Standing
 from tests.contract.driving import Pump
 
 T = TypeVar("T")
@@ -30,6 +31,8 @@ FULL = StoredCommand(
     idempotency_key="k\0ey",
     sender="sender/ü",
     user="ä",
+    identities=("ä\x001", "b"),
+    standing=Standing(frozenset({"ops", "ü"}), "127.0.0.1", ("allow read a",), "grid"),
     response_topic="a/b",
     correlation=bytes(range(256)),
     times={"queued": 1000.25, "sent": 1001.0, "acked": 1002.0},

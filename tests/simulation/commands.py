@@ -15,6 +15,7 @@ from iot_mqtt.codec import Ack, Packet, PacketType, Properties, Publish
 from iot_mqtt.devices import COMMAND_ID, SWEEP_SECONDS, DevicesSettings
 from iot_mqtt.grid.devices import GridDeviceStore, decode_command
 from iot_mqtt.grid.records.keys import client_prefix
+from iot_mqtt.ports.access import Principal
 from iot_mqtt.ports.devices import State, StoredCommand
 from iot_mqtt.ports.grid import CacheName
 from tests.simulation.brokers import BrokerLife
@@ -35,6 +36,22 @@ NOBODY = "nobody"
 OVER_WITHIN = 60.0
 
 
+class Everybody:
+    """May do everything, and stays."""
+
+    def lets(self, user: str, action: str, asked: str, qos: int = 1, *, retain: bool = False) -> bool:
+        return True
+
+    def allows(self, who: Principal, action: str, asked: str, qos: int = 1, *, retain: bool = False) -> bool:
+        return True
+
+    def may_come(self, who: Principal) -> bool:
+        return True
+
+    def named(self, user: str) -> Principal:
+        return Principal("", user)
+
+
 class CommandLife(BrokerLife):
     """Commands are accompanied, as ``app.node.service`` has it."""
 
@@ -42,7 +59,7 @@ class CommandLife(BrokerLife):
         broker, cluster = self.broker, self.cluster
         assert broker is not None and cluster is not None
         store = GridDeviceStore(self.door.grid)
-        self.accompanied = make_accompanied(broker, store, DevicesSettings(), lambda *_, **__: True)
+        self.accompanied = make_accompanied(broker, store, DevicesSettings(), Everybody())
         self.accompanied.join(cluster.questions)
         await self.accompanied.load(broker.routing.accompany)
         self._sweep()

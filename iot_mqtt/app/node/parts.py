@@ -17,8 +17,8 @@ from iot_mqtt.broker.connections.conduct import Patience
 from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
 from iot_mqtt.devices import Accompanied, DevicesSettings
-from iot_mqtt.devices.asked import Lets
 from iot_mqtt.devices.link import LinkServices, LinkSettings, make_stage
+from iot_mqtt.devices.senders import UserRights
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.log import LogSettings
 from iot_mqtt.grid.memory import MemoryGrid
@@ -77,8 +77,10 @@ def log_settings(config: LogConfig) -> LogSettings:
     )
 
 
-def make_accompanied(broker: Composition, store: DeviceStore, settings: DevicesSettings, lets: Lets) -> Accompanied:
-    """Commands, devices and shadows beside a broker; ``lets``: rights of users in whose name somebody acts."""
+def make_accompanied(
+    broker: Composition, store: DeviceStore, settings: DevicesSettings, rights: UserRights
+) -> Accompanied:
+    """Commands, devices and shadows beside a broker; ``rights``: of users in whose name somebody acts."""
     return Accompanied(
         store=store,
         settings=settings,
@@ -90,7 +92,7 @@ def make_accompanied(broker: Composition, store: DeviceStore, settings: DevicesS
         sessions=broker.sessions,
         outflow=broker.readers.outflow,
         max_levels=broker.settings.max_topic_levels,
-        lets=lets,
+        rights=rights,
     )
 
 

@@ -297,7 +297,7 @@ class Service:
         self._bans.on_added = self.broker.clients.bouncer.added
         conduct = make_conduct(self.live, self._bans, self.clock)
         self.broker.clients.connections.on_closed += (conduct.ended,)
-        self.accompanied = make_accompanied(self.broker, GridDeviceStore(self._grid), config.devices, self._access.lets)
+        self.accompanied = make_accompanied(self.broker, GridDeviceStore(self._grid), config.devices, self._access)
         self._access.limits.on_changed = self.broker.clients.limiting.changed
         # Both were looked at before anything else: they are what this version writes.
         formats = {"data_format": data_format.FORMAT}

@@ -15,7 +15,7 @@ from iot_mqtt.broker.publishing.outcome import Outcome
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.session import Session
-    from iot_mqtt.ports.access import Permissions
+    from iot_mqtt.ports.access import Permissions, Principal
 
 
 class Sender(Protocol):
@@ -30,6 +30,9 @@ class Sender(Protocol):
     def permissions(self) -> Permissions | None: ...
 
     @property
+    def principal(self) -> Principal | None: ...
+
+    @property
     def patient(self) -> bool:
         """It is a gateway's."""
         ...
@@ -41,16 +44,17 @@ class Sender(Protocol):
 
 
 class Absent:
-    """Who has published what nobody's connection brought: a will. What he may do is known."""
+    """Who has published what nobody's connection brought: a will. Who that is and what he may do is known."""
 
-    __slots__ = ("permissions",)
+    __slots__ = ("permissions", "principal")
 
     session: Session | None = None
     patient = False
     peer = ""
 
-    def __init__(self, permissions: Permissions) -> None:
+    def __init__(self, permissions: Permissions, principal: Principal) -> None:
         self.permissions: Permissions | None = permissions
+        self.principal: Principal | None = principal
 
 
 class Step:

@@ -23,7 +23,7 @@ from iot_mqtt.broker.session import ClientConnection, Session
 from iot_mqtt.broker.sessions.owners import may_be_called, whose
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.ports.access import Action, Authorizer, Permissions, Principal, generation_of, user_of
+from iot_mqtt.ports.access import Action, Authorizer, Permissions, principal_of
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.topics import parse_replay, parse_shared
 from iot_mqtt.values import Standing
@@ -123,10 +123,7 @@ class Rights:
         failed: Callable[[BaseException], None],
     ) -> None:
         """Call ``then`` with the rights that a session's owner has now, connected or not."""
-        owner = user_of(session.owner or "")
-        principal = Principal(
-            session.client_id, owner or None, anonymous=not owner, generation=generation_of(session.owner or "")
-        )._replace(**standing._asdict())
+        principal = principal_of(session.client_id, session.owner or "", standing)
         drive(self._authorizer.permissions(principal), then, failed)
 
 

@@ -13,7 +13,7 @@ from iot_mqtt.broker.publishing.path import Publishing
 from iot_mqtt.broker.publishing.steps import Absent, Sender
 from iot_mqtt.broker.session import Session
 from iot_mqtt.pipeline import TimingWheel
-from iot_mqtt.ports.access import Permissions, form_of, user_of
+from iot_mqtt.ports.access import Permissions, form_of, principal_of, user_of
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.store import Store, StoredWill
@@ -106,7 +106,7 @@ class WillPublishing:
         topic = will.message.topic.decode()
         form = form_of(will.message.qos << 1 | will.message.retain)
         if permissions.unrestricted or permissions.forms(topic) & form:
-            self._send(client_id, will, owner, Absent(permissions))
+            self._send(client_id, will, owner, Absent(permissions, principal_of(client_id, owner, will.standing)))
             return
         self.counters.denied["will"] += 1
         self.counters.recent.note(client_id, "denied_will", topic, detail="when it was due")

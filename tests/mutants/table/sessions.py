@@ -136,8 +136,8 @@ SESSIONS: Final = (
     Mutation(
         "sessions.will-without-right",
         _WILLS,
-        "            self._send(client_id, will, owner, Absent(permissions))\n            return\n        self.counters",
-        "            self._send(client_id, will, owner, Absent(permissions))\n            return\n        self._send(client_id, will, owner, Absent(permissions))\n        self.counters",
+        "            self._send(client_id, will, owner, Absent(permissions, principal_of(client_id, owner, will.standing)))\n            return\n        self.counters",
+        "            self._send(client_id, will, owner, Absent(permissions, principal_of(client_id, owner, will.standing)))\n            return\n        self._send(client_id, will, owner, Absent(permissions, principal_of(client_id, owner, will.standing)))\n        self.counters",
         ("tests/unit/broker/test_wills.py", "tests/unit/broker/test_rights.py"),
         "the will of somebody whose right is gone is published",
     ),

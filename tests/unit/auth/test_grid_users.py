@@ -105,6 +105,8 @@ def test_a_user_with_the_name_of_a_deleted_one_is_another(site: Site) -> None:
     new = identity(site)
     assert (user_of(new.identity), new.generation) == ("ann", 1) and new.identity != old.identity
     assert site.may(new) and not site.may(old)
+    assert [site.access.may_come(who) for who in (old, new, site.access.named("ann"))] == [False, True, True]
+    assert [site.access.allows(who, "publish", "a") for who in (old, new)] == [False, True]
     assert not outcome(start(site.desk.delete("nobody")))
     outcome(start(site.desk.delete("ann")))
     site.put("ann", password="pw")

@@ -30,18 +30,32 @@ class DeviceNode(Node):
         self.devices_settings = devices or DevicesSettings()
         #: Commands that were begun and of which a link was told that they are over.
         self.over: list[str] = []
+        #: Identities of users who were deleted or disabled.
+        self.gone: set[str] = set()
+        #: What nobody may publish to any more.
+        self.forbidden: set[str] = set()
         super().__init__(**rest)
 
     def _begin(self) -> None:
         super()._begin()
         self.kept = GridDeviceStore(self.grid)
-        self.accompanied = make_accompanied(self.broker, self.kept, self.devices_settings, self.lets)
+        self.accompanied = make_accompanied(self.broker, self.kept, self.devices_settings, self)
         run(self.accompanied.load(self.broker.routing.accompany))
         self.turn()
 
     def lets(self, user: str, action: str, asked: str, qos: int = 1, *, retain: bool = False) -> bool:
         """Whoever is named may do what begins with his name."""
         return asked.startswith(user)
+
+    def allows(self, who: Principal, action: str, asked: str, qos: int = 1, *, retain: bool = False) -> bool:
+        """Whoever may come may do what is not forbidden."""
+        return self.may_come(who) and asked not in self.forbidden
+
+    def may_come(self, who: Principal) -> bool:
+        return who.identity not in self.gone
+
+    def named(self, user: str) -> Principal:
+        return Principal("", user)
 
     def pass_time(self, seconds: float) -> None:
         """With the sweep that the service makes."""

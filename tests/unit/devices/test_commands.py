@@ -11,9 +11,11 @@ import pytest
 from iot_mqtt.codec import Ack, ConnectWill, Packet, PacketType, Properties
 from iot_mqtt.devices import DevicesSettings, NewCommand
 from iot_mqtt.errors import ReasonCode, Refused
-from iot_mqtt.ports.access import Action, Permissions, Principal
-from iot_mqtt.ports.devices import State, StoredCommand
+from iot_mqtt.ports.access import Action, ConnectAttempt, Denied, Permissions, Principal
+from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.devices import State, StoredCommand, replace
 from iot_mqtt.ports.grid import CacheName
+from iot_mqtt.values import NO_STANDING, Standing
 from tests.doubles.rights import AnyForm, Ruled
 from tests.unit.broker.harness import V311, Client, run
 from tests.unit.devices.devicekit import DeviceNode, LetIn, command_of, confirm, order, states, statuses, until
@@ -100,6 +102,99 @@ def test_a_device_that_may_not_have_it_any_more_fails_its_commands() -> None:
     assert not device.messages()
     last = statuses(listener)[-1]
     assert (last["state"], last["detail"]) == ("failed", "it could not be sent: not_authorized")
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["lives", "restart"])
+def test_a_command_of_a_user_who_is_gone_is_not_sent(*, restart: bool) -> None:
+    """Its record says why, it is counted, and nothing is told where he wanted it told."""
+    node = DeviceNode(authenticator=LetIn())
+    listener = node.listener("status/#", "answers/#")
+    node.device().lose()
+    order(node.connect("s", username="ann"), "d1", response_topic="answers/ann")
+    order(node.connect("t", username="eve"), "d1", id="c2", response_topic="answers/eve")
+    assert states(listener) == ["queued"] * 4
+    node.gone.add("ann")
+    if restart:
+        node.restart()
+        node.turn()
+    device = node.connect("d1", clean=False, expiry=3600)
+    assert [command_of(message) for message in device.messages()] == ["c2"]
+    record = node.record("c1")
+    assert (record.state, record.detail, record.attempts) == ("failed", "its sender was deleted or disabled", 0)
+    assert node.counters.dropped[Drop.COMMAND_OVER] == 1
+    listener = listener if not restart else node.connect("listener", clean=False, expiry=3600)
+    topics = {message.topic for message in listener.messages()}
+    assert {b"status/d1/c1", b"answers/eve"} <= topics
+    assert b"answers/ann" not in topics
+
+
+def test_a_command_of_a_user_who_is_gone_is_not_sent_again() -> None:
+    """Though it might be: nobody knows whether the device has it."""
+    node = DeviceNode(authenticator=LetIn())
+    device = node.device()
+    order(node.connect("s", username="ann"), "d1", retry="yes")
+    assert len(device.messages()) == 1
+    device.lose()
+    node.gone.add("ann")
+    assert not node.connect("d1", clean=False, expiry=3600).messages()
+    assert (node.state("c1"), node.record("c1").detail) == ("uncertain", "its sender was deleted or disabled")
+
+
+def test_the_next_user_of_a_name_is_another_sender() -> None:
+    """What is kept is which of them it was."""
+
+    class Second(LetIn):
+        async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
+            return Principal(attempt.client_id, "ann", generation=1, groups=frozenset({"ops"}), link="grid")
+
+    node = DeviceNode(authenticator=Second())
+    node.device().lose()
+    order(node.connect("s"), "d1")
+    record = node.record("c1")
+    assert (record.user, record.identities) == ("ann", ("ann\0001",))
+    assert record.standing == Standing(frozenset({"ops"}), record.standing.address, (), "grid")
+    node.gone.add("ann")
+    assert len(node.connect("d1", clean=False, expiry=3600).messages()) == 1
+
+
+@pytest.mark.parametrize(("users", "identities"), [((), ()), (("d1", "d"), ("d1", "d"))])
+def test_a_command_by_the_api_is_of_all_in_whose_name_it_is(
+    users: tuple[str, ...], identities: tuple[str, ...]
+) -> None:
+    """The operator's own are nobody's who could go."""
+    node = DeviceNode()
+    node.device().lose()
+    run(node.accompanied.commands.submit(NewCommand("d1", b"x", id="c1", users=users)))
+    assert node.record("c1").identities == identities
+    node.gone.update({"", "d"})
+    sent = node.connect("d1", clean=False, expiry=3600).messages()
+    assert (len(sent), node.state("c1")) == ((0, "failed") if users else (1, "sent"))
+
+
+def test_states_are_told_on_a_response_topic_only_while_its_sender_may_publish_there() -> None:
+    """The right to it was taken back while the command waited; the command itself was allowed, and is sent."""
+    node = DeviceNode(authenticator=LetIn())
+    listener = node.listener("status/#", "plant/alarm")
+    node.device().lose()
+    order(node.connect("s", username="ann"), "d1", response_topic="plant/alarm")
+    assert [message.topic for message in listener.messages()] == [b"status/d1/c1", b"plant/alarm"]
+    node.forbidden.add("plant/alarm")
+    confirm(device := node.connect("d1", clean=False, expiry=3600), device.messages())
+    assert [message.topic for message in listener.messages()] == [b"status/d1/c1"] * 2
+
+
+@pytest.mark.parametrize("record", [{"user": "ann"}, {"user": None}], ids=["named", "unnamed"])
+def test_what_an_earlier_release_wrote_is_sent_and_told_as_before(record: dict[str, Any]) -> None:
+    """It does not say who exactly its sender was."""
+    node = DeviceNode(authenticator=LetIn())
+    listener = node.listener("answers/ann")
+    node.device().lose()
+    order(node.connect("s", username="ann"), "d1", response_topic="answers/ann")
+    (tracked,) = node.accompanied.book
+    tracked.record = replace(tracked.record, identities=(), standing=NO_STANDING, **record)
+    node.gone.add("ann")
+    confirm(device := node.connect("d1", clean=False, expiry=3600), device.messages())
+    assert states(listener) == ["queued", "sent", "acked"]
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["reconnect", "restart"])

@@ -141,7 +141,7 @@ def test_a_session_that_leaves_while_its_node_starts_takes_its_commands_along() 
     node.broker.routing.accompaniment.by = Unaccompanied()
     del node.store._participants[CommitOrder.DEVICES]
     store = Meanwhile(node.kept, lambda: node.broker.lifecycle.moving.hand_over(node.kept_session("d1")))
-    starting = make_accompanied(node.broker, cast(DeviceStore, store), node.accompanied.settings, node.lets)
+    starting = make_accompanied(node.broker, cast(DeviceStore, store), node.accompanied.settings, node)
     starting.join(Other())
     run(starting.load(node.broker.routing.accompany))
     node.accompanied = starting

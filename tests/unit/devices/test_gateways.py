@@ -77,6 +77,17 @@ def test_a_second_begin_needs_leave(retry: str, answer: Verdict, *, restart: boo
     assert node.begin("c1") == [answer]
 
 
+def test_a_link_does_not_begin_what_a_user_sent_who_is_gone() -> None:
+    """Deleted or disabled after the message had left for the gateway."""
+    node = DeviceNode(authenticator=LetIn())
+    link = gateway(node)
+    order(node.connect("s", username="ann"), "gw/dev1")
+    assert len(link.messages()) == 1
+    node.gone.add("ann")
+    assert node.begin("c1") == [Verdict(send=False, why="failed")]
+    assert node.record("c1").detail == "its sender was deleted or disabled"
+
+
 def test_what_was_sent_once_never_expires_as_if_it_had_not() -> None:
     """It waits to be sent again, the broker is restarted, and the gateway does not come back in time."""
     node = DeviceNode()
