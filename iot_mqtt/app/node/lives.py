@@ -76,7 +76,14 @@ class Lives:
             self._failed(Failure())
             return
         started: Deferred[str] = ensureDeferred(service.start())
-        started.addCallback(self._say_ready).addCallbacks(lambda _: self._say_first_password(service), self._failed)
+        started.addCallback(self._say_ready).addCallbacks(lambda _: self._say_first_password(service), self._not_begun)
+
+    def _not_begun(self, failure: Failure) -> None:
+        """It could not; or it was stopped meanwhile, and what it waited for was given up: that is no failure."""
+        if self._stopping:
+            log.debug("stopped while it started", exc_info=failure.value)
+        else:
+            self._failed(failure)
 
     def _say_ready(self, line: str) -> None:
         print(line, flush=True)  # the contract's one line on standard output
@@ -99,7 +106,7 @@ class Lives:
         if not self._stopping:
             log.error("this life of the node is over: %s; beginning a new one", reason)
             self._notifier.status(f"not part of the cluster: {reason}")
-            ensureDeferred(self._again()).addErrback(self._failed)
+            ensureDeferred(self._again()).addErrback(self._not_begun)
 
     async def _again(self) -> None:
         before = self._service

@@ -158,6 +158,30 @@ def test_why_a_node_did_not_start_is_said_for_people(error: Exception, said: str
     assert lives.reason(Failure(error)) == said
 
 
+class Waiting(Service):
+    """A life that waits for the cluster until it is stopped."""
+
+    async def start(self, before_listening: Callable[[], Awaitable[None]] | None = None) -> str:
+        self.waited: Deferred[str] = Deferred()
+        return await self.waited
+
+    async def stop(self) -> None:
+        self.waited.errback(Unavailable("the registry was closed"))
+
+
+def test_who_is_stopped_while_it_starts_has_not_failed(
+    turning: Turning, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it waited for is given up then."""
+    monkeypatch.setattr(lives, "Service", Waiting)
+    failed: list[Failure] = []
+    node = Lives(config, turning.reactor, failed.append)
+    node.begin()
+    stopping = node.stop()
+    assert stopping is not None and stopping.called
+    assert failed == []
+
+
 def test_ports_are_released_once(turning: Turning, config: Config) -> None:
     """Again is nothing, and so is before anything was opened."""
     service = Service(config, turning.reactor, never)
