@@ -68,7 +68,7 @@ class TokenResources(Resource):
         return {
             "Token": schema_of(TokenInfo),
             "MadeToken": schema_of(MadeToken),
-            "NewToken": body_of(new, "name", "role"),
+            "NewToken": body_of(new, "name", "role", audited=("name", "scope")),
         }
 
 

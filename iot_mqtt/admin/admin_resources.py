@@ -81,7 +81,11 @@ class AdminResources(Resource):
         return {
             "Admin": schema_of(AdminInfo),
             "NewAdmin": body_of(
-                {"name": {**_TEXT, "minLength": 1, "maxLength": LONGEST_NAME}, **changes}, "name", "password", "role"
+                {"name": {**_TEXT, "minLength": 1, "maxLength": LONGEST_NAME}, **changes},
+                "name",
+                "password",
+                "role",
+                audited=("name",),
             ),
             "AdminChanges": body_of(changes),
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -13,12 +13,12 @@ from iot_mqtt.admin.audit_chain import Record
 from iot_mqtt.admin.audit_files import Room
 from iot_mqtt.admin.call import Body
 from iot_mqtt.admin.callers import OF_USERS, Caller, Kind
+from iot_mqtt.admin.schemas import AUDITED, Json, audited_of
 from iot_mqtt.secrecy import MASK, masked
 
 #: Characters of a path and of a body; of a refused call they only have to say what was tried.
 _LONGEST, _LONGEST_REFUSED = 1000, 200
-#: What is too long, or not for everybody's eyes, though its name is no secret's.
-_HIDDEN = frozenset(("payload", "payload_base64", "hash", "data", "values"))
+_NUMBERS = frozenset(("integer", "number"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Change:
     method: str
     path: str
     body: Body
-    #: What such a body may have, at any depth.
-    names: frozenset[str]
+    #: Of such a body: it says what of it may be written down.
+    schema: Json
     #: It is about whoever asks: his login, his password.
     own: bool = False
 
@@ -53,7 +53,7 @@ class Auditor:
         by, role = change.caller, change.caller.role.word
         refused = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
         longest = _LONGEST_REFUSED if refused else _LONGEST
-        body = shown(change.body, change.names if refused else None)[:longest]
+        body = shown(change.body, change.schema, understood=not refused)[:longest]
         place = change.address, change.method, change.path[:longest]
         room = Room.ACCESS if refused else _room_of(change)
         await self.note(by.name, role, *place, status, body, room=room, kind=by.kind, token=by.token)
@@ -98,23 +98,37 @@ def _room_of(change: Change) -> Room:
     return Room.MESSAGES if change.path.partition("/")[0] in OF_USERS else Room.CHANGES
 
 
-def shown(body: Body, names: frozenset[str] | None = None) -> str:
-    """A body as it may be written down. ``names``: those under which there may be values, because nobody has understood
-    it: a name that is misspelled may be a secret's. None: it was taken.
+def shown(body: Body, schema: Json, *, understood: bool = True) -> str:
+    """A body as it may be written down: what its schema says is harmless. If it was refused nobody has understood it,
+    and a name of somebody's own that is misspelled may be a secret's.
     """
     if body.wrong:
         return f"{body.size} bytes: {body.wrong}"
     if not body.size:
         return ""
-    taken = names is None or isinstance(body.value, Mapping)
-    return json.dumps(_without(masked("", body.value), names) if taken else MASK, ensure_ascii=False)
+    value = masked("", body.value)
+    told = _harmless(value, {"properties": {}} | schema, understood) if isinstance(value, Mapping) else MASK
+    return json.dumps(told, ensure_ascii=False)
 
 
-def _without(value: object, names: frozenset[str] | None) -> object:
+def _harmless(value: object, schema: Json, understood: bool) -> object:
+    """The value, with a mask over what the schema does not say may be written down."""
+    if value is None or isinstance(value, bool):
+        return value
+    audited = schema.get(AUDITED, False)
     if isinstance(value, Mapping):
-        return {name: _without(inner, names) if _open(name, names) else MASK for name, inner in value.items()}
-    return [_without(one, names) for one in value] if isinstance(value, list) else value
+        if (known := schema.get("properties")) is not None:
+            return {name: _harmless(inner, known.get(name, {}), understood) for name, inner in value.items()}
+        if not audited:
+            return MASK
+        return value if understood else dict.fromkeys(value, MASK)
+    if isinstance(value, list):
+        items = schema.get("items", {})
+        return [_harmless(one, audited_of(items) if audited else items, understood) for one in value]
+    plain = isinstance(value, int | float) and not _NUMBERS.isdisjoint(_types(schema))
+    return value if audited or plain or value in schema.get("enum", ()) else MASK
 
 
-def _open(name: str, names: frozenset[str] | None) -> bool:
-    return name not in _HIDDEN and (names is None or name in names)
+def _types(schema: Json) -> Sequence[str]:
+    kind = schema.get("type", ())
+    return (kind,) if isinstance(kind, str) else kind

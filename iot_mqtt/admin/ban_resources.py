@@ -62,7 +62,7 @@ class BanResources(Resource):
             "seconds": {**maybe("integer"), "minimum": 1, "description": "After which it is over; null: never."},
             "reason": {"type": "string", "description": "Clients are told."},
         }
-        return {"Ban": schema_of(Ban), "NewBan": body_of(new)}
+        return {"Ban": schema_of(Ban), "NewBan": body_of(new, audited=("client", "user", "address", "reason"))}
 
 
 def _nothing(call: Call) -> str:

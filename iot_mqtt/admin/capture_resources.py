@@ -96,7 +96,7 @@ class CaptureResources(Resource):
         frames = {"capture": schema_of(CaptureInfo), "items": items_of(object_of(frame)), "next": {"type": "integer"}}
         return {
             "Capture": schema_of(CaptureInfo),
-            "CaptureOrder": body_of(order, "codec"),
+            "CaptureOrder": body_of(order, "codec", audited=("codec", "gateway")),
             "CapturedFrames": object_of(frames),
         }
 

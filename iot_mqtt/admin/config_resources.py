@@ -119,7 +119,7 @@ class ConfigResources(Resource):
             "Changes": object_of(
                 {"changed": items_of(changed), "opened": names, "closed": names, "restart": names, "notes": names}
             ),
-            "KeyChanges": body_of({"set": values, "unset": names}),
+            "KeyChanges": body_of({"set": values, "unset": names}, audited=("set", "unset")),
             "Reload": body_of({"dry_run": flag_of("Change nothing, only say what would change.")}),
         }
 
@@ -159,7 +159,7 @@ class ListenerResources(Resource):
             raise not_found(_nothing(call))
 
     def schemas(self) -> Schemas:
-        return {"Listener": schema_of(ListenerInfo), "NewListener": body_of(_LISTENER)}
+        return {"Listener": schema_of(ListenerInfo), "NewListener": body_of(_LISTENER, audited=_LISTENER)}
 
 
 async def refusing(change: Awaitable[Answer]) -> Answer:

@@ -101,7 +101,7 @@ def device_schemas() -> Json:
     return {
         "Command": object_of(_COMMAND),
         "CommandWithBody": object_of({**_COMMAND, "body": _MAYBE_TEXT, "body_base64": _BASE64}),
-        "CommandOrder": body_of(order, "target"),
+        "CommandOrder": body_of(order, "target", audited=("target", "id", "idempotency_key", "response_topic", "user")),
         "Device": object_of(_DEVICE),
         "Sequence": object_of(_SEQUENCE),
         "Shadow": object_of({"target": _TEXT, "reported": half, "desired": half, "delta": _SOME}),

@@ -45,8 +45,8 @@ def limit_schemas() -> Schemas:
     del question["group"]
     return {
         "LimitRule": object_of(document),
-        "LimitRuleBody": body_of({**who, **_properties(), "version": {"type": "integer"}}),
-        "LimitQuestion": body_of(question),
+        "LimitRuleBody": body_of({**who, **_properties(), "version": {"type": "integer"}}, audited=who),
+        "LimitQuestion": body_of(question, audited=question),
         "LimitAnswer": object_of({"items": items_of(said_limit())}),
     }
 

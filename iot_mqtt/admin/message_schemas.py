@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iot_mqtt.admin.publication import MOST
-from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of, schema_of
+from iot_mqtt.admin.schemas import Json, Schemas, audited_of, body_of, items_of, maybe, object_of, schema_of
 from iot_mqtt.broker.facade import AttemptInfo, BacklogInfo, ClientInfo, SessionInfo
 from iot_mqtt.ports.status import BrokerInfo
 from iot_mqtt.values import Subscription
@@ -12,8 +12,8 @@ _PROPERTIES: Json = {
     "type": "object",
     "properties": {
         "payload_format_indicator": {"type": ["integer", "null"], "enum": [0, 1, None]},
-        "content_type": maybe("string"),
-        "response_topic": maybe("string"),
+        "content_type": audited_of(maybe("string")),
+        "response_topic": audited_of(maybe("string")),
         "correlation_data": {"type": ["string", "null"], "contentEncoding": "base64"},
         "user_properties": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
     },
@@ -59,7 +59,7 @@ _PUBLISHED: Json = {
 
 def message_schemas() -> Schemas:
     """For the description of the API."""
-    publication = body_of(_PUBLICATION, "topic")
+    publication = body_of(_PUBLICATION, "topic", audited=("topic",))
     status = schema_of(BrokerInfo)
     status["properties"] |= {"uptime": {"type": "number"}, "counters": {"type": "object"}}
     session = schema_of(SessionInfo)

@@ -137,7 +137,7 @@ class PluginResources(Resource):
         return {
             "Plugin": schema_of(PluginInfo),
             "Installed": object_of({"items": items_of(schema_of(PluginInfo))}),
-            "PluginPath": body_of(path, "path", "sha256"),
+            "PluginPath": body_of(path, "path", "sha256", audited=path),
             "PluginWheel": body_of(
                 {
                     "filename": {"type": "string", "pattern": r"\.whl$"},
@@ -147,8 +147,11 @@ class PluginResources(Resource):
                 "filename",
                 "sha256",
                 "content_base64",
+                audited=("filename", "sha256"),
             ),
-            "PluginVersion": body_of({"label": {"type": "string", "description": "Of `versions`."}}),
+            "PluginVersion": body_of(
+                {"label": {"type": "string", "description": "Of `versions`."}}, audited=("label",)
+            ),
             "CheckReport": schema_of(CheckReport),
             "PluginIsolation": body_of(
                 {"isolation": {"type": ["string", "null"], "enum": ["inline", "process", None]}}

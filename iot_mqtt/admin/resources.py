@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from iot_mqtt.admin import shapes
 from iot_mqtt.admin.call import Call, Page, pair
@@ -19,7 +20,7 @@ from iot_mqtt.admin.pipeline_resources import PipelineResources, ReadJobs
 from iot_mqtt.admin.plugin_resources import PluginResources
 from iot_mqtt.admin.publication import read_message, read_messages
 from iot_mqtt.admin.routes import Resource, Route, Table, delete, get, listing, post
-from iot_mqtt.admin.schemas import Schemas, names_in
+from iot_mqtt.admin.schemas import Schemas
 from iot_mqtt.admin.shapes import Json
 from iot_mqtt.admin.subscription_resources import SubscriptionResources, topic_of
 from iot_mqtt.admin.uplink_resources import UplinkResources
@@ -82,12 +83,12 @@ class Resources(Resource):
         for part in parts:
             part.among(self.table)
         schemas = {name: schema for part in (self, *parts) for name, schema in part.schemas().items()}
-        self._names = {name: frozenset(names_in(schema)) for name, schema in schemas.items()}
+        self._schemas = schemas
         self._description = describe(tuple(self.table), schemas, view.info().version)
 
-    def names(self, route: Route) -> frozenset[str]:
-        """What the body of a call may have, at any depth; none where it is not described."""
-        return self._names.get(route.body or "", frozenset())
+    def body_of(self, route: Route) -> dict[str, Any]:
+        """The schema of a call's body; that of nothing where it has none."""
+        return self._schemas.get(route.body or "", {})
 
     def is_for_anybody(self, method: str, segments: Sequence[str]) -> bool:
         """Whether a call is answered without knowing who calls."""

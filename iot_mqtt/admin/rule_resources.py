@@ -110,8 +110,10 @@ class RuleResources(Resource):
         }
         return {
             "AclRules": object_of(rules),
-            "AclText": body_of({"text": text, "version": number}, "text"),
-            "RightQuestion": body_of(question, "action", "asked"),
+            "AclText": body_of({"text": text, "version": number}, "text", audited=("text",)),
+            "RightQuestion": body_of(
+                question, "action", "asked", audited=("asked", "client_id", "user", "groups", "address", "rules")
+            ),
             "RightAnswer": object_of(answer),
         }
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Iterator
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from collections.abc import Iterable
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 Json = dict[str, Any]
 #: Schemas by name.
 Schemas = dict[str, Json]
+
+#: In the schema of what the audit log may have.
+AUDITED: Final = "x-audited"
 
 _SCALARS: dict[object, Json] = {
     str: {"type": "string"},
@@ -29,19 +32,20 @@ def object_of(properties: Json) -> Json:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-def body_of(properties: Json, *required: str) -> Json:
-    """What is asked: nothing but these properties. Null is as good as nothing."""
+def body_of(properties: Json, *required: str, audited: Iterable[str] = ()) -> Json:
+    """What is asked: nothing but these properties. Null is as good as nothing. ``audited``: those of them that the
+    audit log may have (``audited_of``).
+    """
+    properties = {**properties, **{name: audited_of(properties[name]) for name in audited}}
     taken = {name: one if name in required else _or_null(one) for name, one in properties.items()}
     return {"type": "object", "additionalProperties": False, "required": list(required), "properties": taken}
 
 
-def names_in(schema: Json) -> Iterator[str]:
-    """The names of all properties that a body may have, at any depth."""
-    properties = schema.get("properties", {})
-    yield from properties
-    for inner in (*properties.values(), schema.get("items")):
-        if inner:
-            yield from names_in(inner)
+def audited_of(schema: Json) -> Json:
+    """A text, texts or an object of any fields that the audit log may have: no content of a message, and no secret. It
+    has no others, so a field that nobody thought of is not in it. Numbers, flags and words of a list need no mark.
+    """
+    return {**schema, AUDITED: True}
 
 
 def _or_null(schema: Json) -> Json:

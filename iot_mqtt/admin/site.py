@@ -250,7 +250,7 @@ class _Root(Resource):
         let_in = partial(self._let_in, request, method, route, path, call, body)
         if caller is not None and route.method != "GET" and route.asks != "anybody" and self._gate.auditor is not None:
             own = route.asks == "caller"
-            change = Change(caller, address, route.method, path, body, self._resources.names(route), own)
+            change = Change(caller, address, route.method, path, body, self._resources.body_of(route), own)
             return self._changed(self._gate.auditor, change, route, let_in)
         outcome = self._asked(request, route, let_in())
         if isinstance(outcome, Stream):

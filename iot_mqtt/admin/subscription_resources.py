@@ -81,7 +81,7 @@ class SubscriptionResources(Resource):
         return {
             "Route": schema_of(RouteInfo),
             "SharedGroup": schema_of(GroupInfo),
-            "NewSubscription": body_of(new, "filter"),
+            "NewSubscription": body_of(new, "filter", audited=("filter",)),
         }
 
 

@@ -99,7 +99,7 @@ class UplinkResources(Resource):
             "UplinkRules": schema_of(RulesInfo),
             "UplinkReload": schema_of(ReloadInfo),
             "UplinkTrial": schema_of(TrialInfo),
-            "UplinkTest": body_of(test),
+            "UplinkTest": body_of(test, audited=("rules",)),
         }
 
 

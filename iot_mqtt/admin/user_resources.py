@@ -113,10 +113,11 @@ class UserResources(Resource):
             "limits": {"type": "object"},
             "in_chain": {"type": "boolean", "description": "Whether any listener asks for users of the grid."},
         }
+        told = ("groups", "client_ids")
         return {
             "User": object_of(user),
-            "NewUser": body_of({"name": {**_TEXT, "minLength": 1}, **changes}, "name"),
-            "UserChanges": body_of(changes),
+            "NewUser": body_of({"name": {**_TEXT, "minLength": 1}, **changes}, "name", audited=("name", *told)),
+            "UserChanges": body_of(changes, audited=told),
         }
 
 
@@ -172,7 +173,10 @@ class AuthResources(Resource):
             "groups": items_of(_TEXT),
             "limits": items_of(said_limit()),
         }
-        return {"LoginQuestion": body_of(question), "Explanation": object_of(explanation)}
+        return {
+            "LoginQuestion": body_of(question, audited=question.keys() - {"password"}),
+            "Explanation": object_of(explanation),
+        }
 
 
 def _of_verdict(verdict: Principal | Denied, question: str) -> Json:

@@ -210,4 +210,4 @@ def test_ctl_shows_all_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) 
 def test_a_body_that_is_too_deep_is_named_by_its_size(depth: int) -> None:
     """A change is written down whatever was sent with it."""
     body = b'{"a":' + b"[" * depth + b"]" * depth + b"}"
-    assert shown(read_body(body)) == f"{len(body)} bytes: the body is nested more than 64 levels deep"
+    assert shown(read_body(body), {}) == f"{len(body)} bytes: the body is nested more than 64 levels deep"

@@ -227,7 +227,8 @@ def test_every_change_is_written_down_and_what_only_looks_is_not(site: Site) -> 
     """Who, from where, what, and what came of it; refused ones, too; no secret and no payload."""
     token = site.make(name="plant", role="viewer")
     site.ask("GET", "clients", token)
-    site.ask("POST", "publish", token, topic="t", payload="of-the-payload")
+    private = {"user_properties": [["of-the-properties", "x"]], "correlation_data": "b2YtdGhlLXByb3BlcnRpZXM="}
+    site.ask("POST", "publish", token, topic="t", payload="of-the-payload", properties=private)
     site.ask("DELETE", "clients/nobody", TOKEN)
     site.ask("POST", "tokens", TOKEN, name="x", role="root", password="of-the-password")
     records = site.ask("GET", "audit", TOKEN).json["items"]
@@ -241,7 +242,7 @@ def test_every_change_is_written_down_and_what_only_looks_is_not(site: Site) -> 
     assert records[0]["time"] == "1970-01-12T13:46:40.000+00:00"
     whole = "".join(path.read_text() for path in site.folder.rglob("*.jsonl"))
     assert '\\"topic\\": \\"t\\"' in whole
-    for secret in ("of-the-payload", "of-the-password", token):
+    for secret in ("of-the-payload", "of-the-password", "of-the-properties", "b2YtdGhl", token):
         assert secret not in whole
 
 
