@@ -26,7 +26,7 @@ from iot_mqtt.grid.ignite.faults import Fenced
 from iot_mqtt.grid.ignite.frames import Done, Refused, Room, Status, Topology, Welcome, encode_hello
 from iot_mqtt.grid.ignite.messages import GatewayMessages
 from iot_mqtt.grid.ignite.server_status import ServerStatus
-from iot_mqtt.grid.ignite.settings import IgniteSettings
+from iot_mqtt.grid.ignite.settings import NOT_YET, IgniteSettings
 from iot_mqtt.ports.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Gateway:
         self._running, self.refusal = True, None
         self._dialer.begin()
         self.messages.open = True
-        self.trouble = "not connected yet"
+        self.trouble = NOT_YET
         self._connect()
 
     async def stop(self) -> None:

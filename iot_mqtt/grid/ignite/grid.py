@@ -23,7 +23,7 @@ from iot_mqtt.grid.ignite.faults import Fenced, NoServer, RefusedByGateway
 from iot_mqtt.grid.ignite.gateway import Gateway
 from iot_mqtt.grid.ignite.paging import Pages
 from iot_mqtt.grid.ignite.reader import Reader
-from iot_mqtt.grid.ignite.settings import IgniteSettings
+from iot_mqtt.grid.ignite.settings import NOT_YET, IgniteSettings
 from iot_mqtt.grid.ignite.thread import name_of
 from iot_mqtt.grid.ignite.whole import Finisher, Life
 from iot_mqtt.grid.ignite.writing import Writer, settle
@@ -270,8 +270,13 @@ class IgniteGrid:
         self.on_fenced(detail)
 
     async def _until_there(self, until: float) -> None:
+        told = False
         while not (self.gateway.connected and self.reader.connected):
             await self._look(until)
+            where, trouble = self._missing()
+            if trouble not in (None, NOT_YET) and not told:
+                told = True
+                log.warning("no Ignite server answers yet at %s (%s); trying again", where, trouble)
 
     async def _look(self, until: float) -> None:
         """Wait a little for what the servers say; raises what there is no use in waiting for."""
@@ -284,14 +289,19 @@ class IgniteGrid:
         await pause(self._clock, LOOK)
 
     def _nobody(self) -> str:
+        where, trouble = self._missing()
+        return (
+            f"no Ignite server answers at {where} ({trouble}); "
+            "start one with 'iot-mqtt cluster up', or check grid.ignite.addresses and grid.ignite.gateway"
+        )
+
+    def _missing(self) -> tuple[str, str | None]:
+        """Where nobody answers, and why as far as is known; if there is nothing missing, of the readers."""
         if not self.gateway.connected:
             where, trouble = self._settings.gateways, self.gateway.trouble
         else:
             where, trouble = self._settings.addresses, self.reader.trouble
-        return (
-            f"no Ignite server answers at {', '.join(map(str, where))} ({trouble}); "
-            "start one with 'iot-mqtt cluster up', or check grid.ignite.addresses and grid.ignite.gateway"
-        )
+        return ", ".join(map(str, where)), trouble
 
     def _refuse_late(self) -> None:
         late, self._late = self._late, []

@@ -20,7 +20,7 @@ from typing import Final
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.ignite.settings import IgniteSettings
+from iot_mqtt.grid.ignite.settings import NOT_YET, IgniteSettings
 from iot_mqtt.grid.ignite.thread import ThinThread
 from iot_mqtt.ports.counters import Histogram
 from iot_mqtt.ports.grid import CacheName
@@ -64,7 +64,7 @@ class Reader:
         self._ended: Deferred[None] | None = None
         self.connected = False
         #: Why a server could not be read when that was last tried; None when it could.
-        self.trouble: str | None = "not connected yet"
+        self.trouble: str | None = NOT_YET
         self.connects = self.bytes_in = 0
         self.latency = Histogram()
         #: Reads that ended with ``Unavailable``.

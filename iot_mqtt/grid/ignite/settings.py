@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from iot_mqtt.pipeline.tls_client import ClientTls
+
+#: Why there is no connection before an attempt has failed.
+NOT_YET: Final = "not connected yet"
 
 
 class Address(NamedTuple):

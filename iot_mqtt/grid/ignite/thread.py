@@ -21,7 +21,7 @@ from pyignite.exceptions import AuthenticationError, HandshakeError
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite import thin
-from iot_mqtt.grid.ignite.settings import Address, IgniteSettings
+from iot_mqtt.grid.ignite.settings import NOT_YET, Address, IgniteSettings
 from iot_mqtt.pipeline.tls_client import ClientTls
 from iot_mqtt.ports.grid import CacheName
 
@@ -89,7 +89,7 @@ class ThinThread:
         self._ids = itertools.count(1)
         #: Set to end the waiting between attempts.
         self.closing = threading.Event()
-        self.trouble: str | None = "not connected yet"
+        self.trouble: str | None = NOT_YET
         self.connects = self.bytes = 0
 
     @property

@@ -47,14 +47,17 @@ def test_opening_without_a_server_says_what_to_do(pump: FakePump) -> None:
         pump.run(grid.commit(WriteBatch()))
 
 
-def test_opening_waits_for_a_server(pump: FakePump) -> None:
-    """One of two is enough, whenever it comes."""
+def test_opening_waits_for_a_server(pump: FakePump, caplog: pytest.LogCaptureFixture) -> None:
+    """One of two is enough, whenever it comes. That none was there is told once, when the first attempt has failed."""
     pump.servers.down.update(pump.servers.gateways)
     opening = pump.start(make(pump).open())
-    for _ in range(20):
+    for attempt in range(20):
         pump.clock.advance(0.5)
         pump.settle()
+        assert attempt or "refused" in caplog.text
     assert not opening.called
+    assert [one.levelname for one in caplog.records] == ["WARNING"]
+    assert caplog.messages[0].startswith("no Ignite server answers yet at gateway:0, gateway:1 (gateway:")
     pump.servers.down.discard(pump.servers.gateways[1])
     pump.until(lambda: opening.called)
     assert opening.result is None
