@@ -10,7 +10,7 @@ import hashlib
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from iot_mqtt.errors import MqttError
 from iot_mqtt.pipeline.stage import Batch, Context, Stage
@@ -33,14 +33,20 @@ _REJECTED = {
 }
 #: What OpenSSL says of a handshake, by its reason.
 _KINDS = {
+    "EXCESSIVE_MESSAGE_SIZE": "too_large",
     "HTTP_REQUEST": "not_tls",
     "NO_SHARED_CIPHER": "no_shared_suite",
     "NO_SUITABLE_GROUPS": "no_shared_group",
     "NO_SUITABLE_KEY_SHARE": "no_shared_group",
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "no_certificate",
+    "THE_CLIENT'S_CERTIFICATE_IS_TOO_LARGE": "too_large",
     "UNSUPPORTED_PROTOCOL": "version",
     "WRONG_VERSION_NUMBER": "not_tls",
 }
+
+
+#: Bytes of a session ticket, at most.
+LARGEST_TICKET: Final = 0xFF00
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,14 @@ def ssl_text(error: Exception) -> str:
     if isinstance(reason, str):
         return reason.replace("_", " ").lower()
     return getattr(error, "strerror", None) or str(error)
+
+
+def blame_certificate(error: ssl.SSLError, received: int) -> None:
+    """Give an error of a handshake its reason where OpenSSL has none but "internal error": it cannot make a session
+    ticket, which has the client's certificate in it, if that is so large. ``received``: bytes of the handshake.
+    """
+    if not error.reason and received > LARGEST_TICKET:
+        error.reason = "THE_CLIENT'S_CERTIFICATE_IS_TOO_LARGE"
 
 
 def kind_of_failure(error: ssl.SSLError) -> str:

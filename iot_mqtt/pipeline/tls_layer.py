@@ -19,7 +19,7 @@ from contextlib import suppress
 from iot_mqtt.pipeline.channel import Channel
 from iot_mqtt.pipeline.outbox import Link, Part
 from iot_mqtt.pipeline.reasons import CloseReason
-from iot_mqtt.pipeline.tls import TlsEstablished, certificate_name, certificate_names, ssl_text
+from iot_mqtt.pipeline.tls import TlsEstablished, blame_certificate, certificate_name, certificate_names, ssl_text
 from iot_mqtt.pipeline.tls_context import TlsContext
 
 __all__ = ["TlsLayer"]
@@ -63,6 +63,7 @@ class TlsLayer(Link):
         "_link",
         "_outgoing",
         "_over",
+        "_received",
         "_tls",
         "_unsent",
     )
@@ -76,6 +77,8 @@ class TlsLayer(Link):
         self._link: Link = link
         #: What OpenSSL made and the link did not take.
         self._unsent = _NOTHING
+        #: Bytes of the handshake.
+        self._received = 0
         #: The handshake is done; it or what came after it failed; nothing more is read.
         self._done = self._failed = self._over = False
 
@@ -92,6 +95,7 @@ class TlsLayer(Link):
             if self._over or self._tls is None:
                 return
             self._incoming.write(piece)
+            self._received += len(piece)
             self._channel.encrypted(len(piece))
             if not self._over:  # they may have been too many
                 self._shake_hands(self._tls)
@@ -187,6 +191,7 @@ class TlsLayer(Link):
         except ssl.SSLWantReadError:
             self._send()
         except ssl.SSLError as error:
+            blame_certificate(error, self._received)
             self._fail(error)
         else:
             self._done = True

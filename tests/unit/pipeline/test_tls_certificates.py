@@ -134,6 +134,27 @@ def test_a_session_ticket_is_no_way_around_revocation(
     server.run(client)
 
 
+@pytest.mark.parametrize("names", [4500, 8000])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_client_certificate_that_is_too_large_is_called_so(
+    server: Server, echo: Layout, files: Files, version: ssl.TLSVersion, names: int
+) -> None:
+    """For a session ticket, which OpenSSL calls an internal error, or for OpenSSL."""
+    issued = files.client_authority.issue_cert(*(f"name-{number}.example" for number in range(names)))
+    listening = server.listen(echo, mutual(files))
+
+    def client() -> None:
+        context = client_context(files, files.save("large", issued))
+        context.minimum_version = context.maximum_version = version
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            talk(listening.port, context)
+
+    server.run(client)
+    assert dict(of(listening).failures) == {"too_large": 1}
+    said = "the client's certificate is too large" if names == 4500 else "excessive message size"
+    assert next(str(one) for one in Echo.ended if one) == f"tls_failed: {said}"
+
+
 @pytest.mark.parametrize(("which", "kind"), [("old", "crl_not_valid"), ("foreign", "no_crl")])
 def test_without_a_valid_list_nobody_gets_in(
     server: Server, echo: Layout, files: Files, tmp_path: Path, which: str, kind: str
