@@ -347,6 +347,30 @@ def test_the_will_of_a_user_who_is_gone_is_not_published(site: Site) -> None:
         watcher.ping()
 
 
+@pytest.mark.parametrize("how", ["disabled", "deleted"])
+def test_a_command_of_a_user_who_is_gone_is_not_sent(site: Site, how: str) -> None:
+    """It waits for a device that is away; somebody else's to the same device is sent."""
+    user, device = unique("user"), unique("device")
+    set_password(str(site.users), user, password_of(user).encode())
+    site.allow(f"[user {user}]", f"allow publish down/{device}")
+    eventually(lambda: gets_in(site, user))
+    with enter(site.broker, "bob", device, kept=True) as away:
+        away.subscribe((f"down/{device}", 1))
+    with enter(site.broker, user, unique("c")) as client:
+        client.publish(f"down/{device}", b"his", qos=1, packet_id=1)
+        client.expect(wire.PUBACK)
+        if how == "disabled":
+            set_disabled(str(site.users), user, disabled=True)
+        else:
+            site.command("passwd", str(site.users), user, "--delete")
+        client.until_closed()
+    site.feed(f"down/{device}", b"feeder's")
+    with enter(site.broker, "bob", device, kept=True) as back_again:
+        assert back_again.expect_publication().payload == b"feeder's"
+    failed = [one["detail"] for one in site.api(f"commands?target={device}")["items"] if one["state"] == "failed"]
+    assert failed == ["its sender was deleted or disabled"]
+
+
 def test_a_new_password_leaves_those_who_are_in(site: Site) -> None:
     """They came with the old one; the next time it takes the new one."""
     user = unique("user")
