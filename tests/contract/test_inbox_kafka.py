@@ -265,6 +265,49 @@ def test_nothing_of_a_topic_that_is_made_again_is_passed_over(kafka: KafkaServer
         assert one.inbox.facts().restarts >= 1
 
 
+def test_a_node_that_was_stopped_goes_on_with_the_oldest_command_that_is_left(
+    kafka: KafkaServer, settings: InboxSettings
+) -> None:
+    """Retention has taken what was not read: what comes later is read in the same life, and from there on the next."""
+    write(kafka, settings.topic, 100)
+    with running(settings) as one:
+        one.until(lambda: len(one.reader.letters) == 100)
+    write(kafka, settings.topic, 100, 100)
+    begins = kafka.take_records(settings.topic)
+    reader, after = Recorder(settle=False), Recorder()
+    with running(settings, reader) as one:
+        # Nothing is settled, and the position is the new one all the same.
+        one.until(lambda: kept(kafka, settings) == begins)
+        write(kafka, settings.topic, 50, 200)
+        one.until(lambda: numbers(reader) == list(range(200, 250)))
+        one.until(lambda: one.inbox.facts().joined, TELL_SECONDS)
+        assert (one.inbox.trouble, one.inbox.facts().restarts) == (None, 0)
+    with running(settings, after) as one:
+        one.until(lambda: numbers(after) == list(range(200, 250)))
+
+
+def test_a_node_that_is_overtaken_by_retention_goes_on_with_the_oldest_command_that_is_left(
+    kafka: KafkaServer, settings: InboxSettings
+) -> None:
+    """It runs, and holds its inbox; one that is held still reads nothing after that either."""
+    reader = Recorder()
+    held: list[Exception | None] = []
+    with running(replace(settings, dead_letters=None), reader) as one:
+        write(kafka, settings.topic, 100)
+        one.until(lambda: len(reader.letters) == 100)
+        one.inbox.hold()
+        one.inbox.bury(Letter(settings.topic, 0, 0, None, b"", None), "nothing", held.append)
+        one.until(lambda: held == [None])
+        # More than librdkafka has read ahead.
+        write(kafka, settings.topic, 100, 100)
+        begins = kafka.take_records(settings.topic)
+        write(kafka, settings.topic, 50, 200)
+        one.inbox.go_on()
+        one.until(lambda: set(numbers(reader)) >= set(range(200, 250)))
+        one.until(lambda: kept(kafka, settings).keys() == begins.keys() and sum(kept(kafka, settings).values()) == 250)
+        assert (one.inbox.trouble, one.inbox.facts().restarts) == (None, 0)
+
+
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_a_kafka_that_is_away_is_told_and_awaited(kafka: KafkaServer, settings: InboxSettings, how: str) -> None:
     """Refused or hanging: words within five seconds, and everything when it is back."""

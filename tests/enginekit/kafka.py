@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import trustme
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
@@ -106,6 +106,13 @@ class KafkaServer(Server):
     def remove_topic(self, name: str) -> None:
         admin = self._admin()
         admin.delete_topics([name], operation_timeout=_ADMIN_SECONDS)[name].result(_ADMIN_SECONDS)
+
+    def take_records(self, name: str) -> dict[int, int]:
+        """Remove every record that is in a topic now, as retention does; where each partition begins then."""
+        ends = [TopicPartition(name, partition, OFFSET_END) for partition in self.partitions(name)]
+        admin = self._admin()
+        taken = admin.delete_records(ends, operation_timeout=_ADMIN_SECONDS)
+        return {one.partition: done.result(_ADMIN_SECONDS).low_watermark for one, done in taken.items()}
 
     def topics(self) -> list[str]:
         return sorted(self._admin().list_topics(timeout=_ADMIN_SECONDS).topics)

@@ -54,7 +54,7 @@ def _commands_screen(found: Json) -> Iterator[tuple[str, str]]:
         ),
     )
     yield "postponed", f"{found['postponed']} times"
-    yield "positions kept", f"{found['commits']} times, {found['restarts']} new beginnings"
+    yield "positions kept", f"{found['commits']} times, {found['restarts']} new consumers"
 
 
 def _screen(found: Json) -> Iterator[tuple[str, str]]:

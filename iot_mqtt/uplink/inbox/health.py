@@ -37,6 +37,10 @@ class Health:
         self._joined_at = now
         self.joined = False
 
+    def answered(self, now: float) -> None:
+        """Kafka has said something; a consumer that soon ends may say so before it has counted anything."""
+        self._answered = now
+
     def looked(self, stats: Mapping[str, Any], now: float) -> None:
         """What librdkafka counts."""
         idle = [one["rxidle"] / 1e6 for one in stats["brokers"].values() if one["state"] == "UP" and one["rxidle"] >= 0]

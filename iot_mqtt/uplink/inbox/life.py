@@ -174,6 +174,7 @@ class Life:
             consumer.incremental_assign([])
             return
         begins = self.positions.find(consumer, partitions)
+        self._health.answered(self._monotonic())
         consumer.incremental_assign([self.positions.at(*one) for one in begins.items()])
         self.positions.begins |= begins
         self._health.topic = None
@@ -250,7 +251,11 @@ class Life:
         positions.begin_again(partition, low)
         self._bridge.hand(partial(self._owner.lost, [partition]))
         self._bridge.hand(partial(self._owner.assigned, [partition]))
-        self._consumer.seek(positions.at(partition, low))
+        # librdkafka has stopped with the partition, and a ``seek`` is refused until it is assigned again.
+        self._consumer.incremental_unassign([positions.at(partition)])
+        self._consumer.incremental_assign([positions.at(partition, low)])
+        if self._held:
+            self._apply_hold()
 
     def _erred(self, error: KafkaError) -> None:
         """librdkafka goes on by itself, unless it is fatal."""

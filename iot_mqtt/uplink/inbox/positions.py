@@ -117,9 +117,8 @@ class Positions:
         return position
 
     def begin_again(self, partition: int, position: int) -> None:
-        """What was before it is not there any more."""
-        self.begins[partition] = position
-        self._due.pop(partition, None)
+        """What was before it is not there any more. Kept, or the next life would begin where this one could not."""
+        self.begins[partition] = self._due[partition] = position
 
     def forget(self, partitions: Sequence[int]) -> None:
         """They are read here no longer."""

@@ -45,6 +45,14 @@ def test_silence_is_told_after_three_seconds(now: dict[str, Any]) -> None:
     assert health.trouble(13.5) == "Kafka has not answered for 4 s"
 
 
+def test_an_answer_counts_before_the_library_has_counted_anything() -> None:
+    """Consumers that end at once have no figures; what ends them is told, and no silence."""
+    health = Health("t", "g", 0.0)
+    health.member = "the position is refused"
+    health.answered(9.0)
+    assert health.trouble(10.0) == "the position is refused"
+
+
 def test_a_group_that_lets_nobody_in_is_told() -> None:
     """After a while: others may have to finish first."""
     health = Health("t", "g", 0.0)

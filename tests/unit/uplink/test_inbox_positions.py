@@ -142,12 +142,14 @@ def test_a_request_that_cannot_be_made_is_made_later() -> None:
     assert here.commit(COMMIT_AGAIN) == [{0: 11}]
 
 
-def test_what_begins_again_forgets_what_was_to_be_kept() -> None:
-    """The commands before it are not there any more."""
+def test_where_it_begins_again_is_kept() -> None:
+    """At once, and not what was settled before: those commands are not there any more."""
     here = Here()
     here.positions.settled(0, 11)
     here.positions.begin_again(0, 40)
-    assert here.commit() == []
+    here.positions.settled(0, 12)
+    assert here.commit() == [{0: 40}]
+    here.answer((0, 40))
     here.positions.settled(0, 41)
     assert here.commit() == [{0: 41}]
 
