@@ -15,7 +15,7 @@ _GAUGES = (
     ("in_flight_messages", "uplink_in_flight_messages", "Those of them that it has."),
 )
 _COUNTERS = (
-    ("sent", "uplink_sent_messages", "Messages handed to the sink, repeated ones included."),
+    ("sent", "uplink_sent_messages", "Messages handed to the sink; one that is sent again counts once."),
     ("sent_bytes", "uplink_sent_bytes", "Bytes of these messages, as they were published."),
     ("safe", "uplink_safe_messages", "Messages that the sink has made safe."),
     ("failures", "uplink_failures", "Times that the sink failed and messages were sent again."),

@@ -39,6 +39,8 @@ class _Sent(NamedTuple):
     size: int
     #: What the sink got of it.
     records: int
+    #: Bytes of these, as they were published.
+    record_bytes: int
     #: When its first message came, by the wall clock.
     arrived: float
 
@@ -63,7 +65,9 @@ class Ledger:
         self._unsafe: deque[_Sent] = deque()
         self.unsafe_messages = 0
         self._stalled_since: float | None = None
-        # Figures since the start.
+        #: Of what was sent when the sink failed, not sent again so far: records, and bytes.
+        self._again = self._again_bytes = 0
+        # Figures since the start. What is sent again counts once.
         self.sent = self.sent_bytes = self.safe = self.failures = self.lost = 0
         #: By the monotonic clock.
         self.lost_at: float | None = None
@@ -92,6 +96,7 @@ class Ledger:
         """The sink has everything before it."""
         self.position = position
         if position > self.place.position:
+            self._again = self._again_bytes = 0
             self.place = self.place._replace(position=position)
             self.touch()
 
@@ -138,10 +143,13 @@ class Ledger:
     def hand_over(self, position: int, messages: int, size: int, records: int, arrived: float) -> None:
         """The sink gets what was read up to this position."""
         self.position = position
-        self._unsafe.append(_Sent(position, messages, size, records, arrived))
+        self._unsafe.append(_Sent(position, messages, size, records, size, arrived))
         self.unsafe_messages += messages
-        self.sent += records
-        self.sent_bytes += size
+        again, again_bytes = min(records, self._again), min(size, self._again_bytes)
+        self._again -= again
+        self._again_bytes -= again_bytes
+        self.sent += records - again
+        self.sent_bytes += size - again_bytes
 
     def pass_over(self, position: int, messages: int, size: int) -> bool:
         """What was read does not go up, whatever was recorded: it is done with when what was sent before it is. True:
@@ -165,7 +173,8 @@ class Ledger:
         self.unsafe_messages -= sent.messages
         self.safe += sent.records
         self._done_with(sent.end, sent.messages, sent.size)
-        self._stalled_since = None
+        # What is unread came behind it.
+        self._stalled_since = sent.arrived
         if not self._unsafe:
             self._rest()
         self.touch()
@@ -173,9 +182,17 @@ class Ledger:
     def fall_back(self) -> None:
         """Nothing that the sink has and is not safe can be relied on: again, from the place on."""
         self.failures += 1
+        self._stalled_since = self.waiting_since
+        self._again += sum(one.records for one in self._unsafe)
+        self._again_bytes += sum(one.record_bytes for one in self._unsafe)
         self._unsafe.clear()
         self.unsafe_messages = 0
         self.position = self.place.position
+
+    def oldest_came(self, arrived: float) -> None:
+        """The oldest message that is not read, by the wall clock."""
+        if self.unread:
+            self._stalled_since = arrived
 
     def write_off(self, messages: int, size: int) -> None:
         """So much of what is unread is lost."""
@@ -196,7 +213,7 @@ class Ledger:
         if self.position >= log.committed_end == log.end and place.taken != place.recorded:
             self.place = place._replace(taken=place.recorded, taken_bytes=place.recorded_bytes)
             self.touch()
-        if self.place.taken >= self.place.recorded:
+        if self.place.taken >= self.place.recorded + self._more:
             self._stalled_since = None
         elif self._stalled_since is None:
             self._stalled_since = self._clock.wall()

@@ -69,6 +69,39 @@ def test_after_a_failure_everything_that_was_not_safe_is_unread_again(ledger: Le
     assert (ledger.unread, ledger.unsafe_messages, ledger.failures) == (6, 0, 1)
 
 
+def test_what_is_sent_again_counts_as_sent_once(ledger: Ledger) -> None:
+    """So that what was sent is what is safe and what is on its way, when all of it is there again."""
+    ledger.hand_over(4, 4, 400, 4, 1.0)
+    ledger.hand_over(6, 2, 200, 1, 2.0)
+    ledger.fall_back()
+    ledger.hand_over(3, 3, 300, 3, 1.0)
+    assert (ledger.sent, ledger.sent_bytes) == (5, 600)
+    ledger.hand_over(10, 7, 700, 6, 1.0)
+    assert (ledger.sent, ledger.sent_bytes) == (9, 1000)
+    ledger.take()
+    ledger.take()
+    assert ledger.safe == ledger.sent
+
+
+def test_the_oldest_waits_since_it_came_whatever_becomes_of_those_before_it(ledger: Ledger) -> None:
+    """A batch that gets safe while others are under way, and those fail then."""
+    ledger.hand_over(4, 4, 400, 4, 1.0)
+    ledger.hand_over(6, 2, 200, 2, 2.0)
+    ledger.take()
+    ledger.fall_back()
+    assert ledger.waiting_since == 2.0
+    ledger.fall_back()
+    assert ledger.waiting_since == 2.0
+
+
+def test_what_is_recorded_and_not_counted_yet_waits_all_the_same(ledger: Ledger) -> None:
+    """The last batch gets safe before the commit of what has come meanwhile."""
+    ledger.hand_over(10, 10, 1000, 10, 1.0)
+    ledger.recorded(logged(10, 5))
+    ledger.take()
+    assert ledger.waiting_since is not None
+
+
 def test_what_retention_drops_waits_no_longer_and_moves_no_place(ledger: Ledger) -> None:
     """Positions go on from where they were; only the count of what is owed gets less."""
     ledger.write_off(3, 300)
