@@ -6,6 +6,7 @@ It is complete from ``begin`` on. What it has no room for, and what was taken, i
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from iot_mqtt.ports.log import LogRun
 
@@ -26,14 +27,23 @@ class Fresh:
         self._bytes = 0
         self._limit = limit
 
-    def add(self, run: LogRun) -> None:
-        """It was appended to the log, behind all others."""
+    @property
+    def oldest(self) -> LogRun | None:
+        return self._runs[0] if self._runs else None
+
+    def add(self, run: LogRun) -> Sequence[LogRun]:
+        """It was appended to the log, behind all others. Returns what there is no room for any more."""
         self._runs.append(run)
         self._bytes += len(run.run.wire) + RUN_WEIGHT
+        if self._bytes <= self._limit:
+            return ()
+        over = []
         while self._bytes > self._limit:
             oldest = self._runs.popleft()
             self._bytes -= len(oldest.run.wire) + RUN_WEIGHT
             self.begin = oldest.end
+            over.append(oldest)
+        return over
 
     def take(self, position: int, end: int, messages: int, size: int) -> tuple[list[LogRun], int]:
         """Runs from a position on, which is not before ``begin``, to another one, about so many messages or bytes of

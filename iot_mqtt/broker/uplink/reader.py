@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, breath, done, drive
+from iot_mqtt.broker.uplink.dropped import Dropped, Loss
 from iot_mqtt.broker.uplink.fresh import Fresh
 from iot_mqtt.broker.uplink.holding import Holding
 from iot_mqtt.broker.uplink.ledger import Ledger
@@ -77,6 +78,7 @@ class Uplink:
         #: Behind the newest message that goes up.
         self.end = 0
         self._fresh = Fresh(0)
+        self._dropped = Dropped()
         self._planned = False
         sink.ready = self._ready
 
@@ -94,6 +96,7 @@ class Uplink:
         """Feed the sink, in the background."""
         if not self._stopped:
             self._watch.begin()
+            self._look_for_oldest()
             self._reopen()
 
     async def stop(self) -> None:
@@ -158,9 +161,14 @@ class Uplink:
 
     def recorded(self, run: LogRun) -> None:
         """Messages that go up were put into the log; the same batch says so."""
-        self._fresh.add(run)
+        over = self._fresh.add(run)
         self.end = run.end
         self._ledger.recorded(run)
+        if over and (gone := self._dropped.generations):
+            lost = [_loss(one) for one in over if one.reference.generation in gone and self._plan.goes_up(one)]
+            # Not now: somebody publishes, and those who wait for what is lost are closed. The alarm counts it; a line
+            # for each would be too many.
+            self._call_soon(partial(self._count_lost, lost))
 
     def contribute(self, batch: WriteBatch, ticket: int) -> None:
         """Keep the place with the store's batch."""
@@ -205,18 +213,39 @@ class Uplink:
                 return
 
     async def _read(self) -> None:
-        log, version = self._log, self._version
-        # What is not committed may never have been, after a crash, and its positions be those of other messages.
-        safe_end = log.committed_end
-        position = self._ledger.position
-        reading = await log.read(self._plan.filters, position, READ_MESSAGES, READ_BYTES, all_up=True)
+        version = self._version
+        runs, position = await self._in_log(self._ledger.position)
         self._reading = False
-        if version != self._version:
-            self.read_on()
-            return
-        committed = [run.before(safe_end) for run in reading.runs if run.position < safe_end]
-        self._hand_over(committed, min(reading.position, safe_end))
+        if version == self._version:
+            self._hand_over(runs, position)
         self.read_on()
+
+    async def _in_log(self, position: int) -> tuple[list[LogRun], int]:
+        """What the log has from a position on, to where memory begins, and where to read on."""
+        log = self._log
+        # What is not committed may never have been, after a crash, and its positions be those of other messages. What
+        # memory has may have been dropped from the log.
+        end = min(log.committed_end, self._fresh.begin)
+        reading = await log.read(self._plan.filters, position, READ_MESSAGES, READ_BYTES, all_up=True)
+        gone = self._dropped.generations
+        found = [run.before(end) for run in reading.runs if run.position < end and run.reference.generation not in gone]
+        return found, min(reading.position, end)
+
+    def _look_for_oldest(self) -> None:
+        """Since when the oldest message waits: the log knows when it came."""
+        if self._ledger.unread:
+            drive(self._oldest(), done, self._oldest_unknown)
+
+    async def _oldest(self) -> None:
+        ledger, version = self._ledger, self._version
+        position = ledger.place.position
+        runs, _ = await self._in_log(position)
+        found = next((run for run in runs if self._plan.goes_up(run)), self._fresh.oldest)
+        if found is not None and (version, position) == (self._version, ledger.place.position):
+            ledger.oldest_came(found.arrived)
+
+    def _oldest_unknown(self, error: BaseException) -> None:
+        logger.debug("the log does not say since when the oldest message for the uplink waits: %s", error)
 
     def _not_read(self, error: BaseException) -> None:
         self._reading = False
@@ -227,13 +256,15 @@ class Uplink:
 
     def _hand_over(self, runs: Sequence[LogRun], position: int) -> None:
         """Make records of what was read, up to this position."""
-        plan, ledger = self._plan, self._ledger
+        plan, ledger, gone = self._plan, self._ledger, self._dropped.generations
         spool = ledger.place.spool
         records: list[Record] = []
         messages = size = 0
         for run in runs:
             made, length = plan.records(run, spool), run.reference.length
             if len(made) == length or plan.goes_up(run):
+                if run.reference.generation in gone:
+                    self._dropped.handed_over(run)
                 messages += length
                 size += len(run.run.wire)
                 records += made
@@ -264,6 +295,7 @@ class Uplink:
         self._version += 1
         self._open = False
         self._ledger.fall_back()
+        self._lose(self._dropped.failed(self._ledger.place.position))
         if not self._stopped:
             logger.warning("the uplink goes back to its place and tries again: %s", error)
             self._later(self._reopen)
@@ -274,43 +306,56 @@ class Uplink:
         """A generation of the log will be dropped: count what the sink did not get of it. Nothing is read until
         ``go_on``.
         """
-        info = next((one for one in self._log.generations() if one.id == generation), None)
-        if info is None or info.end <= self._ledger.position:
+        ledger, generations = self._ledger, {one.id: one for one in self._log.generations()}
+        info = generations.get(generation)
+        if info is None or info.end <= ledger.safe_to:
             return
         self._held = True
         self._version += 1
-        messages, size = await self._count(generation)
-        if not messages:
-            return
-        if self.holding is not None:
-            self.holding.give_up(info.end)
-        self._ledger.write_off(messages, size)
-        logger.error(
-            "retention drops messages that the uplink has not handed over",
-            extra={"generation": generation, "messages": messages},
-        )
+        in_memory = self._fresh.begin
+        self._dropped.add(generation, info.end, generations, in_memory)
+        found = await self._unsafe_of(generation, in_memory)
+        self._lose(self._dropped.sort_out(found, ledger.place.position, ledger.position))
 
     def go_on(self) -> None:
         """It was dropped, or will be tried again."""
         if self._held:
             self._held = False
+            self._look_for_oldest()
             self._call_soon(self.read_on)
 
-    async def _count(self, generation: int) -> tuple[int, int]:
-        """Messages, and bytes, of a generation that go up and were not read."""
-        messages = size = seen = 0
-        begin, end = self._ledger.position, self._log.committed_end
+    async def _unsafe_of(self, generation: int, in_memory: int) -> list[Loss]:
+        """What a generation has that goes up, is not safe, and is not in memory."""
+        found: list[Loss] = []
+        begin, end = self._ledger.place.position, min(self._log.committed_end, in_memory)
+        seen = 0
         async for run in self._log.scan(generation, begin):
             if run.position < end and self._plan.goes_up(run):
-                left = run.behind(begin)
-                messages += left.reference.length
-                size += len(left.run.wire)
+                found.append(_loss(run.behind(begin)))
             seen += 1
             if seen % RUNS_A_TURN == 0:
                 await breath(self._call_soon)
-        return messages, size
+        return found
+
+    def _lose(self, losses: Sequence[Loss]) -> None:
+        """They are nowhere any more."""
+        if losses:
+            messages = sum(one.end - one.begin for one in losses)
+            logger.error("retention has dropped messages that are not safe in the sink", extra={"messages": messages})
+            self._count_lost(losses)
+
+    def _count_lost(self, losses: Sequence[Loss]) -> None:
+        if not losses:
+            return
+        if self.holding is not None:
+            self.holding.give_up(max(one.end for one in losses))
+        self._ledger.write_off(sum(one.end - one.begin for one in losses), sum(one.size for one in losses))
 
     @property
     def alarms(self) -> tuple[str, ...]:
         """What an operator has to know, in words."""
         return self._watch.alarms
+
+
+def _loss(run: LogRun) -> Loss:
+    return Loss(run.position, run.end, len(run.run.wire))

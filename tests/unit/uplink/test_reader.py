@@ -303,6 +303,91 @@ def test_retention_counts_what_the_uplink_has_not_taken() -> None:
     assert it.uplink.info().lag_messages == 0
 
 
+def dropped(it: UplinkedNode, *payloads: bytes) -> None:
+    """The sink is away, these are published, memory has room for the last few, and retention takes them all."""
+    it.sink.break_it()
+    for payload in payloads:
+        it.publish(payload)
+        it.publish(b"for weeks", topic="other")
+    it.node.advance(3600)
+    it.node.broker.readers.upkeep.begin()
+    it.node.turn()
+    it.node.advance(7200)
+    it.node.broker.readers.upkeep.begin()
+    it.node.turn()
+
+
+@pytest.mark.parametrize(("limit", "lost"), [(0, 6), (2200, 3), (10**6, 1)])
+def test_what_memory_still_has_is_not_lost(limit: int, lost: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Safe, lost and waiting are what was published, before and after the sink is back. What the sink was given when
+    it failed is in memory no more.
+    """
+    monkeypatch.setattr("iot_mqtt.broker.uplink.fresh.Fresh.__init__.__defaults__", (limit,))
+    it = UplinkedNode(log_settings=HOURLY)
+    dropped(it, *numbers(0, 6))
+    info = it.uplink.info()
+    assert (info.lost, info.lag_messages) == (lost, 6 - lost)
+    assert any("has lost" in alarm for alarm in it.node.view.alarms) == bool(lost)
+    it.sink.trouble = None
+    it.node.advance(1)
+    assert it.sink.payloads == numbers(lost, 6)
+    info = it.uplink.info()
+    assert (info.safe, info.lost, info.lag_messages) == (6 - lost, lost, 0)
+
+
+def test_what_memory_had_alone_and_has_no_room_for_any_more_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted when it goes."""
+    monkeypatch.setattr("iot_mqtt.broker.uplink.fresh.Fresh.__init__.__defaults__", (2200,))
+    it = UplinkedNode(log_settings=HOURLY)
+    dropped(it, *numbers(0, 6))
+    it.publish(*numbers(6, 7))
+    info = it.uplink.info()
+    assert (info.lost, info.lag_messages) == (4, 3)
+    it.sink.trouble = None
+    it.node.advance(1)
+    assert it.sink.payloads == numbers(4, 7)
+    assert it.uplink.info().lag_messages == 0
+
+
+def test_what_the_sink_alone_has_is_lost_when_the_sink_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retention has dropped it while it was under way."""
+    it = UplinkedNode(log_settings=HOURLY)
+    it.sink.at_once = False
+    it.publish(*numbers(0, 3))
+    it.sink.settle(1)
+    it.publish(*numbers(3, 5))
+    it.node.advance(3600)
+    it.node.broker.readers.upkeep.begin()
+    it.node.turn()
+    it.node.advance(7200)
+    it.node.broker.readers.upkeep.begin()
+    it.node.turn()
+    assert it.uplink.info().lost == 0
+    it.publish(*numbers(5, 6))
+    it.sink.break_it()
+    info = it.uplink.info()
+    assert (info.safe, info.lost, info.lag_messages) == (3, 2, 1)
+    it.sink.trouble, it.sink.at_once = None, True
+    it.node.advance(1)
+    assert it.sink.payloads == [*numbers(0, 3), *numbers(5, 6)]
+    assert it.uplink.info().lag_messages == 0
+
+
+def test_the_age_of_the_oldest_is_known_after_a_kill() -> None:
+    """The log has the time of each message."""
+    it = UplinkedNode()
+    it.sink.break_it()
+    it.publish(*numbers(0, 3))
+    it.node.advance(600)
+    it.publish(*numbers(3, 4))
+    it.sink = type(it.sink)(it.sink.kept)
+    it.sink.trouble = "broken"
+    it.node.restart()
+    it.begin()
+    it.node.advance(10)
+    assert it.uplink.info().lag_seconds == pytest.approx(610, abs=5)
+
+
 def test_stopping_keeps_the_place_of_what_got_safe() -> None:
     """The next life sends nothing again."""
     it = UplinkedNode()
