@@ -20,8 +20,8 @@ KEPT: Final = 200
 MOST: Final = 1000
 LONGEST: Final = 500
 
-#: A number that stands by itself, and is no part of a name such as press-7.
-_FIGURE: Final = re.compile(r"(?<![\w./:-])\d+(?:[.,]\d+)*(?![\w/:-])")
+#: A number that stands by itself, with its unit or without, and is no part of a name such as press-7.
+_FIGURE: Final = re.compile(r"(?<![\w./:-])\d+(?:[.,]\d+)*(?:[num]?s|min|[hd]|[kKMGT]?i?B)?(?![\w/:-])")
 #: What a text begins with or has in it → its code, and what helps.
 _KNOWN: Final = tuple(
     (re.compile(pattern), code, helps)

@@ -29,6 +29,7 @@ from iot_mqtt.uplink.inbox.health import Health
 from iot_mqtt.uplink.inbox.positions import ASK_SECONDS, Positions
 from iot_mqtt.uplink.inbox.settings import InboxSettings
 from iot_mqtt.uplink.kafka.client import LINES
+from iot_mqtt.uplink.kafka.words import words_of
 
 log = logging.getLogger(__name__)
 
@@ -239,7 +240,7 @@ class Life:
         elif code == KafkaError._MAX_POLL_EXCEEDED:
             log.warning("commands from Kafka: %s", error.str())
         else:
-            self._health.connection = error.str()
+            self._health.connection = words_of(error)
 
     def _out_of_range(self, message: Message) -> None:
         """Retention has taken what was not read, or the topic is another one: go on with what there is, and say so."""
@@ -264,7 +265,7 @@ class Life:
         if error.fatal():
             self.broken = self._fatal(error)
         elif error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._health.connection = error.str()
+            self._health.connection = words_of(error)
 
     def _fatal(self, error: KafkaError) -> str:
         return f"{error.str()} (does another node call itself {self._settings.member}?)"

@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError
 
+from iot_mqtt.uplink.kafka.words import words_of
+
 #: A record that is under way for longer is being held up.
 HELD_SECONDS = 2.5
 #: An error of so long ago says nothing about now.
@@ -42,7 +44,7 @@ class Watch:
     def error(self, error: KafkaError) -> None:
         code = error.code()
         if code in _LOGIN:
-            self._login = error.str()
+            self._login = words_of(error)
         if code == _DOWN:
             self._down = True
             # Which of them, and why, was said before.
@@ -97,4 +99,4 @@ class Watch:
         """The last error, if it is fresh."""
         if self._error is None or self._now() - self._error[0] > FRESH_SECONDS:
             return None
-        return f"Kafka at {self._servers} cannot be reached: {self._error[1].str()}"
+        return f"Kafka at {self._servers} cannot be reached: {words_of(self._error[1])}"

@@ -18,6 +18,16 @@ def test_figures_that_change_are_the_same_alarm() -> None:
     assert found.helps is not None
 
 
+def test_a_figure_with_its_unit_is_a_figure() -> None:
+    """Whether there is room between them or not; letters that are no unit are part of a name."""
+    book = AlarmBook()
+    for text in ("no answer (after 302ms, 1.5s, 7MiB)", "no answer (after 4ms, 20s, 12MiB)"):
+        book.look([text], 1.0)
+    assert len(book.items()) == 1
+    raised, _ = book.look(["codec 3com fails", "codec 4com fails"], 2.0)
+    assert len(raised) == 2
+
+
 def test_an_alarm_that_is_over_stays_with_its_end() -> None:
     """Behind those that go on; the same one may come again."""
     book = AlarmBook()

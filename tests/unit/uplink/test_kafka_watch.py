@@ -47,6 +47,19 @@ def test_no_progress_is_trouble_with_the_last_error_or_without(watch: Watch, clo
     assert watch.trouble(101.0) is None
 
 
+@pytest.mark.parametrize("code", [KafkaError._AUTHENTICATION, KafkaError._ALL_BROKERS_DOWN])
+def test_an_error_that_stands_is_said_in_the_same_words(watch: Watch, code: int) -> None:
+    """However long it took this time, and however many the library has kept to itself."""
+    told = set()
+    for more in ("(after 302ms in state AUTH_REQ)", "(after 4ms in state CONNECT, 3 identical error(s) suppressed)"):
+        watch.answered()
+        watch.error(KafkaError(code, f"kafka:9092/bootstrap: refused {more}"))
+        told.add(watch.trouble(None))
+    (text,) = told
+    assert "kafka:9092/bootstrap: refused" in str(text)
+    assert "after" not in str(text)
+
+
 def test_no_broker_at_all_is_trouble_at_once(watch: Watch) -> None:
     """With the error before it, which says more."""
     watch.error(KafkaError(KafkaError._TRANSPORT, "connection refused"))
