@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 HOLD: Final = 3600.0
 #: Seconds from which on a step is worth a word.
 STEP: Final = 60.0
+#: No wall clock of a node that runs this says less (2020-01-01): time that began at nothing, and has only passed.
+_OLDEST: Final = 1_577_836_800.0
 
 
 class RetentionClock:
@@ -79,8 +81,7 @@ class RetentionClock:
     def _begin(self, now: float) -> None:
         known, wall = self._known(), self._clock.wall()
         if known is not None and wall - known >= STEP:
-            left = datetime.fromtimestamp(known, UTC).isoformat(timespec="seconds")
-            log.info("the clock counts in an hour; time goes on from when the log was left", extra={"left": left})
+            _tell_start(known)
         since = known or 0.0
         if since < wall:
             self._held, self._earlier = [(now, since - now)], 1
@@ -100,6 +101,14 @@ class RetentionClock:
         elif self._told and not doubted:
             log.warning("log.retention waits for no step of the clock any more")
         self._told = doubted
+
+
+def _tell_start(known: float) -> None:
+    if known < _OLDEST:
+        log.info("the clock counts in an hour; no time has counted for that long yet")
+        return
+    left = datetime.fromtimestamp(known, UTC).isoformat(timespec="seconds")
+    log.info("the clock counts in an hour; time goes on from when the log was left", extra={"left": left})
 
 
 def _agreed() -> float:

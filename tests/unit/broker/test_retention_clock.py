@@ -226,3 +226,14 @@ def test_a_start_while_the_clock_is_ahead_does_not_believe_what_was_written_mean
     turn_clock(node, -3 * DAY)
     pass_time(node, 2 * HOLD, step=600)
     assert (node.dropped(), node.waiting) == ({}, 2)
+
+
+@pytest.mark.parametrize(("known", "told"), [(92.0, False), (NOW - DAY, True)])
+def test_where_no_hour_has_counted_yet_no_date_is_told(
+    known: float, told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log of a young node knows no time that anybody would take for one."""
+    with caplog.at_level(logging.INFO):
+        Bench(known)
+    (line,) = caplog.records
+    assert hasattr(line, "left") == told
