@@ -52,7 +52,10 @@ def main(job: str, begin: Begin, arguments: Sequence[str] | None = None) -> int:
     progress = Progress(settings.status, job)
     stop = Stop()
     jars = connector() if settings.source.kind == "kafka" else []
-    spark = session(f"iot-mqtt {job}", settings.master, jars=jars)
+    try:
+        spark = session(f"iot-mqtt {job}", settings.master, jars=jars)
+    except FAILURES as error:
+        return fail(job, progress, root_cause(error), error)
     sink = TableSink(spark, settings.tables, job, settings.checkpoint(job))
     try:
         sink.open()
@@ -66,10 +69,7 @@ def main(job: str, begin: Begin, arguments: Sequence[str] | None = None) -> int:
         progress.write(running=False, error=str(error))
         return _say(job, error, WRONG)
     except (*FAILURES, OSError, TopicMissing, TopicReplaced) as error:
-        why = root_cause(stop.error or error)
-        progress.write(running=False, error=_explained(why, error))
-        sys.stderr.write(f"{_first(error)}\n{job}: {why}\n")
-        return FAILED
+        return fail(job, progress, root_cause(stop.error or error), error)
     except Exception as error:
         progress.write(running=False, error=_explained(root_cause(error), error))
         raise
@@ -92,6 +92,13 @@ def _parser(job: str) -> argparse.ArgumentParser:
 def _say(job: str, error: Exception, code: int) -> int:
     sys.stderr.write(f"{job}: {error}\n")
     return code
+
+
+def fail(job: str, progress: Progress, why: str, error: Exception) -> int:
+    """Say why the job ends: as its last line, and in its status."""
+    progress.write(running=False, error=_explained(why, error))
+    sys.stderr.write(f"{_first(error)}\n{job}: {why}\n")
+    return FAILED
 
 
 def _explained(why: str, error: Exception) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from iot_spark.causes import FAILURES, root_cause
 from iot_spark.folding import Lost
 from iot_spark.progress import Progress
-from iot_spark.running import DONE, FAILED, TAKEN, WRONG
+from iot_spark.running import DONE, TAKEN, WRONG, fail
 from iot_spark.session import session
 from iot_spark.settings import BadSettings, load
 from iot_spark.sinks import TableSink, Taken
@@ -32,7 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BadSettings as error:
         return _say(error, WRONG)
     progress = Progress(settings.status, JOB)
-    spark = session("iot-mqtt compact", settings.master)
+    try:
+        spark = session("iot-mqtt compact", settings.master)
+    except FAILURES as error:
+        return fail(JOB, progress, root_cause(error), error)
     sink = TableSink(spark, settings.tables, JOB, settings.checkpoint(JOB))
     now = time.time()
     which = Which(datetime.fromtimestamp(now, UTC).date(), options.older_than_days, now - 60 * options.settled_minutes)
@@ -45,10 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Taken as error:
         return _say(error, TAKEN)
     except (*FAILURES, OSError, Lost) as error:
-        why = root_cause(error)
-        progress.write(running=False, error=f"{why}\n{str(error)[:2000]}")
-        sys.stderr.write(f"{str(error)[:2000]}\n{JOB}: {why}\n")
-        return FAILED
+        return fail(JOB, progress, root_cause(error), error)
     finally:
         sink.close()
         spark.stop()

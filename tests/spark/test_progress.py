@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from iot_spark import running
 from iot_spark.progress import Progress, of_batch
 from iot_spark.sinks import State
+from jobs import compact
+from jobs.clean import begin
+from pyspark.errors import PySparkRuntimeError
+
+from tests.spark.records import written
 
 END = '{"raw":{"0":10,"1":20}}'
 
@@ -47,3 +53,26 @@ def test_the_file_has_what_was_told_and_when(tmp_path: Path) -> None:
     progress.write(running=False, error="why")
     found = json.loads((tmp_path / "clean.json").read_text())
     assert found["running"] is False and found["error"] == "why" and found["batch"] == 4
+
+
+@pytest.mark.parametrize("job", ["clean", "compact"])
+def test_what_ends_a_job_before_its_session_is_told(
+    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the last line, and in the status file."""
+
+    def no_session(*_: object, **__: object) -> None:
+        raise PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited\n  and pages of it")
+
+    monkeypatch.setattr(f"{'iot_spark.running' if job == 'clean' else 'jobs.compact'}.session", no_session)
+    # It takes the signals of the process.
+    monkeypatch.setattr(running, "Stop", lambda: None)
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps(written(tmp_path)))
+    arguments = ["--settings", str(path)]
+    code = running.main("clean", begin, arguments) if job == "clean" else compact.main(arguments)
+    why = "PySparkRuntimeError: [JAVA_GATEWAY_EXITED] Java gateway process exited"
+    assert code == running.FAILED
+    assert capsys.readouterr().err.splitlines()[-1] == f"{job}: {why}"
+    said = json.loads((tmp_path / "status" / f"{job}.json").read_text())
+    assert (said["running"], said["error"].splitlines()[0]) == (False, why)

@@ -9,6 +9,7 @@ import pytest
 
 from iot_mqtt.app.config import ConfigError, load_config, read_config
 from iot_mqtt.app.config.effects import notes
+from iot_mqtt.app.config.limits import complaint
 
 
 @pytest.fixture
@@ -219,6 +220,10 @@ def test_an_alias_stands_for_what_it_names(directory: Path) -> None:
         ("node: {id: {a: 1}}", "application.yaml:1:13: node.id.a: node.id has no keys below it; did you mean node.id?"),
         ("node: {id: a, id: b}", "application.yaml:1:15: node.id: written twice"),
         (
+            "pipeline: {memory: 384m}",
+            "application.yaml:1:12: pipeline.memory: must be 512m or more, such as 2g, not '384m'",
+        ),
+        (
             "node: {id: a b}",
             "application.yaml:1:8: node.id: must be letters, digits, '.', '_' and '-', at most 64, not 'a b'",
         ),
@@ -300,3 +305,16 @@ def test_a_file_that_is_not_utf8_is_refused(directory: Path) -> None:
     """Rather than guessed at."""
     (directory / "application.yaml").write_bytes(b"node: {id: '\xff'}")
     assert len(problems("application.yaml")) == 1
+
+
+@pytest.mark.parametrize(
+    ("memory", "enough"),
+    [
+        ("511m", False), ("512m", True), ("599M", True), ("1000m", True), ("99m", False),
+        ("524287k", False), ("524288k", True), ("530000K", True), ("1000000k", True), ("99999k", False),
+        ("1g", True), ("16G", True), ("0g", False), ("512", False),
+    ],
+)  # fmt: skip
+def test_spark_has_a_heap_that_it_takes(memory: str, enough: bool) -> None:
+    """In each unit."""
+    assert (complaint("pipeline.memory", memory) is None) == enough
