@@ -156,7 +156,8 @@ _DEVICES = (
 def devices_list(node: Node, as_json: bool, gateway: str | None, limit: int | None) -> None:
     """List gateways and devices."""
     query = {} if gateway is None else {"gateway": gateway}
-    print_items(_DEVICES, node.items("devices", query=query, limit=limit), as_json)
+    found = node.items("devices", query=query, limit=limit)
+    print_items(_DEVICES, found if as_json else map(_counted, found), as_json)
 
 
 @devices.command("show")
@@ -164,10 +165,15 @@ def devices_list(node: Node, as_json: bool, gateway: str | None, limit: int | No
 @on_node
 def devices_show(node: Node, as_json: bool, target: str) -> None:
     """Show one gateway, or GATEWAY/DEVICE."""
-    found = dict(node.get("devices", target))
+    found = node.get("devices", target)
     if not as_json:
-        found |= {name: moment(found[name]) for name in ("first_seen", "last_seen")}
+        found = {**_counted(found), **{name: moment(found[name]) for name in ("first_seen", "last_seen")}}
     print_one(found, as_json)
+
+
+def _counted(found: Json) -> Json:
+    """For people: a gateway has no readings of its own, and what its devices have sent is counted with each of them."""
+    return found if found["device"] or found["readings"] else {**found, "readings": None}
 
 
 @devices.command("sequence")
