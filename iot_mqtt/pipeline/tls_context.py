@@ -19,6 +19,7 @@ from functools import partial
 
 from iot_mqtt.pipeline.certificates import Certificate, read_certificate
 from iot_mqtt.pipeline.login_budget import LoginBudget
+from iot_mqtt.pipeline.resumed import ServerContext
 from iot_mqtt.pipeline.revocation_lists import ForeignList, RevocationList, read_lists, require_authorities
 from iot_mqtt.pipeline.revoked import Shown, revoked_in
 from iot_mqtt.pipeline.settings import TlsSettings
@@ -150,7 +151,7 @@ class TlsContext:
 def _make(settings: TlsSettings) -> _Made:
     context = build(settings, settings.certificate, settings.key)
     certificates = [_read(settings.certificate)]
-    by_name: dict[str, ssl.SSLContext | None] = dict.fromkeys(certificates[0].names)
+    by_name: dict[str, ServerContext | None] = dict.fromkeys(certificates[0].names)
     for path, key in settings.certificates:
         further, certificate = build(settings, path, key), _read(path)
         certificates.append(certificate)
@@ -161,6 +162,8 @@ def _make(settings: TlsSettings) -> _Made:
     if settings.certificates:
         context.sni_callback = partial(_choose, by_name)
     lists = tuple(one for path in settings.crl for one in _read_lists(path, settings.client_ca))
+    for one in (context, *filter(None, by_name.values())):
+        one.hold_to(lists)
     try:
         return _Made(context, tuple(certificates), lists, revoked_in(settings.crl))
     except (OSError, ValueError) as error:
@@ -168,7 +171,7 @@ def _make(settings: TlsSettings) -> _Made:
 
 
 def _choose(
-    by_name: dict[str, ssl.SSLContext | None], connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext
+    by_name: Mapping[str, ServerContext | None], connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext
 ) -> None:
     """Put the certificate in that the client asked for; who asks for none that there is gets the first."""
     wanted = (name or "").lower()
@@ -178,12 +181,12 @@ def _choose(
         connection.context = context
 
 
-def build(settings: TlsSettings, certificate: str, key: str) -> ssl.SSLContext:
+def build(settings: TlsSettings, certificate: str, key: str) -> ServerContext:
     """An OpenSSL context for one certificate."""
     if settings.min_version not in _VERSIONS:
         raise TlsConfigurationError(f"min_version must be one of {', '.join(_VERSIONS)}, not {settings.min_version!r}")
     # It lets an idle connection give its 34 kB of record buffers back.
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[settings.min_version]
     context.options |= _OPTIONS
     context.num_tickets = _TICKETS

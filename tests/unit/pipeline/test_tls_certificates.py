@@ -9,9 +9,11 @@ import ssl
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -39,11 +41,18 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path)
 
 
-def revoke(files: Files, *certificates: str, name: str = "crl", until: datetime.timedelta = DAY) -> str:
-    """The client authority's list of those."""
+def revoke(
+    files: Files,
+    *certificates: str,
+    name: str = "crl",
+    until: datetime.timedelta = DAY,
+    of: trustme.CA | None = None,
+) -> str:
+    """The client authority's list of those, or another authority's."""
     now = datetime.datetime.now(tz=datetime.UTC)
-    authority = x509.load_pem_x509_certificate(files.client_authority.cert_pem.bytes())
-    key = serialization.load_pem_private_key(files.client_authority.private_key_pem.bytes(), None)
+    issuer = of or files.client_authority
+    authority = x509.load_pem_x509_certificate(issuer.cert_pem.bytes())
+    key = serialization.load_pem_private_key(issuer.private_key_pem.bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     builder = x509.CertificateRevocationListBuilder().issuer_name(authority.subject)
     builder = builder.last_update(now - 10 * DAY).next_update(now + until)
@@ -153,6 +162,67 @@ def test_a_client_certificate_that_is_too_large_is_called_so(
     assert dict(of(listening).failures) == {"too_large": 1}
     said = "the client's certificate is too large" if names == 4500 else "excessive message size"
     assert next(str(one) for one in Echo.ended if one) == f"tls_failed: {said}"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("over", "kind", "words"),
+    [
+        ("certificate", "certificate_expired", "certificate has expired"),
+        ("authority", "certificate_expired", "certificate has expired"),
+        ("list", "crl_not_valid", "CRL has expired"),
+        ("list of the root", "crl_not_valid", "CRL has expired"),
+    ],
+)
+def test_a_session_ticket_is_no_way_around_time(
+    server: Server,
+    echo: Layout,
+    files: Files,
+    monkeypatch: pytest.MonkeyPatch,
+    version: ssl.TLSVersion,
+    over: str,
+    kind: str,
+    words: str,
+) -> None:
+    """Who was let in doesn't come back once its certificate is over, or that of an authority, or a list of one."""
+    now = datetime.datetime.now(tz=datetime.UTC)
+    root = files.client_authority
+    below = root.create_child_ca()
+    with Path(files.client_ca).open("ab") as authorities:
+        authorities.write(below.cert_pem.bytes())
+    root_ends = x509.load_pem_x509_certificate(root.cert_pem.bytes()).not_valid_after_utc
+    later = now + 2 * DAY if over != "authority" else root_ends
+    ends = now + DAY if over == "certificate" else later + DAY
+    made = below.issue_cert("x@example.org", common_name="device-9", not_after=ends)
+    crl = []
+    if "list" in over:
+        crl.append(revoke(files, until=DAY if over == "list of the root" else 9 * DAY))
+        crl.append(revoke(files, name="below", until=DAY if over == "list" else 9 * DAY, of=below))
+    listening = server.listen(echo, mutual(files, *crl))
+    context = client_context(files, files.save("short", made))
+    context.minimum_version = context.maximum_version = version
+
+    def visit(session: ssl.SSLSession | None) -> ssl.SSLSession | None:
+        with (
+            socket.create_connection(("127.0.0.1", listening.port), timeout=5) as raw,
+            context.wrap_socket(raw, server_hostname="127.0.0.1", session=session) as sock,
+        ):
+            assert sock.session_reused is (session is not None)
+            sock.sendall(b"hello")
+            if not sock.recv(5):
+                raise ConnectionError("closed")
+            return sock.session
+
+    def client() -> None:
+        session = visit(visit(None))
+        monkeypatch.setattr("iot_mqtt.pipeline.resumed.time", SimpleNamespace(time=later.timestamp))
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            visit(session)
+
+    server.run(client)
+    assert Echo.names == ["device-9"] * 2
+    assert dict(of(listening).failures) == {kind: 1}
+    assert str(Echo.ended[-1]) == f"tls_failed: the client's certificate: {words}"
 
 
 @pytest.mark.parametrize(("which", "kind"), [("old", "crl_not_valid"), ("foreign", "no_crl")])
