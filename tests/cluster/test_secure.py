@@ -7,6 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,10 @@ from tests.enginekit.servers import Servers, keeping
 
 #: Seconds in which a server that may join has joined several times over.
 LONG_ENOUGH = 12.0
+#: Connections that would take all the memory of a server that gave each what the system's socket buffers have.
+STRANGERS = 800
+#: Of the lobby of a port (``Lobby.MOST_OF_ONE``).
+MOST_OF_ONE_ADDRESS = 64
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +149,35 @@ def is_refused(port: int, tls: ssl.SSLContext | None) -> bool:
         return False
     except OSError:
         return True
+
+
+@pytest.mark.parametrize("first", [b"", b"\x16\x03\x01\x02\x00\x01"], ids=["silent", "half"])
+@pytest.mark.parametrize("port", ["client", "communication"])
+def test_strangers_at_a_port_of_ignite_are_bounded(servers: Servers, own: Pem, port: str, first: bytes) -> None:
+    """Who shows no certificate makes room for the next one; the server goes on, and lets in who has one."""
+    (server,) = servers.ignite
+    good = right(own).context()
+    with ExitStack() as stack:
+        strangers = []
+        for _ in range(STRANGERS):
+            sock = stack.enter_context(socket.create_connection(("127.0.0.1", server.ports[port]), 5))
+            with suppress(ConnectionError):  # others have come
+                sock.sendall(first)
+            sock.setblocking(False)
+            strangers.append(sock)
+        assert wait_until(lambda: sum(map(is_open, strangers)) <= MOST_OF_ONE_ADDRESS, 8)
+        assert probe.gateway(server.ports["gateway"], server.token, tls=good).there == 1
+        assert probe.ignite_active(server.ports["client"], tls=good)
+        assert not is_refused(server.ports[port], good)
+
+
+def is_open(sock: socket.socket) -> bool:
+    try:
+        return sock.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
 
 
 def test_a_zookeeper_client_without_credentials_is_refused(servers: Servers, own: Pem, wrong: ClientTls | None) -> None:

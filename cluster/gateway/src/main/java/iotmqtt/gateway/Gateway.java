@@ -28,6 +28,8 @@ public final class Gateway implements LifecycleBean {
     private static final int MOST_CONNECTIONS = 512;
     private static final Duration LAST_WRITES = Duration.ofSeconds(10);
     private static final long BEAT_MS = 250;
+    /** In which Ignite accepts less than it has memory for. */
+    private static final long LOOK_MS = 50;
 
     /** For whoever supervises this process: it is to be started again. */
     private static final int START_AGAIN = 3;
@@ -116,6 +118,11 @@ public final class Gateway implements LifecycleBean {
         }
         daemon(this::accept, "gateway-accepting");
         daemon(this::watchLobby, "gateway-lobby");
+        boolean tls = options.tls() != null;
+        Lobby clients = new Lobby(System::nanoTime);
+        Lobby servers = new Lobby(System::nanoTime);
+        watchPort(IgnitePort.ofThinClients(ignite, clients, tls), clients, "thin clients", tls);
+        watchPort(IgnitePort.ofServers(ignite, servers, tls), servers, "communication", tls);
         if (options.tls() == null) {
             log.warning("this server speaks plain text: whoever reaches its ports or reads its traffic may read and change"
                     + " everything, for Ignite's own ports ask for no token; set -Diot.tls.cert, -Diot.tls.key and"
@@ -171,7 +178,7 @@ public final class Gateway implements LifecycleBean {
 
     /** In a thread of its own, because nothing that the cluster does may delay it. */
     private void watchLobby() {
-        LobbyReport report = new LobbyReport(lobby, log, System::nanoTime);
+        LobbyReport report = new LobbyReport(lobby, "the gateway", "say HELLO", log, System::nanoTime);
         while (!stopping) {
             try {
                 Thread.sleep(BEAT_MS);
@@ -181,6 +188,28 @@ public final class Gateway implements LifecycleBean {
             lobby.sweep();
             report.look();
         }
+    }
+
+    private void watchPort(IgnitePort port, Lobby strangers, String name, boolean tls) {
+        LobbyReport report =
+                new LobbyReport(strangers, name, tls ? "show a certificate" : "say anything", log, System::nanoTime);
+        daemon(
+                () -> {
+                    Complaint complaint = new Complaint(log, System::nanoTime);
+                    while (!stopping) {
+                        try {
+                            Thread.sleep(LOOK_MS);
+                            port.look();
+                            report.look();
+                            complaint.over();
+                        } catch (InterruptedException e) {
+                            return;
+                        } catch (RuntimeException e) {
+                            complain(complaint, "cannot look at the port of " + name + ": " + e);
+                        }
+                    }
+                },
+                "gateway-port-" + name);
     }
 
     /** In a thread of its own: a change of state takes as long as it takes. */

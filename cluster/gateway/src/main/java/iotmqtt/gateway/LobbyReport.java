@@ -12,14 +12,22 @@ final class LobbyReport {
     private static final Duration AGAIN = Duration.ofMinutes(1);
 
     private final Lobby lobby;
+    private final String port;
+    private final String deed;
     private final IgniteLogger log;
     private final LongSupplier nanoTime;
     private long saidAt;
     private long tooLate;
     private long madeRoom;
 
-    LobbyReport(Lobby lobby, IgniteLogger log, LongSupplier nanoTime) {
+    /**
+     * @param port whose lobby it is
+     * @param deed what those who wait have not done yet
+     */
+    LobbyReport(Lobby lobby, String port, String deed, IgniteLogger log, LongSupplier nanoTime) {
         this.lobby = lobby;
+        this.port = port;
+        this.deed = deed;
         this.log = log;
         this.nanoTime = nanoTime;
         this.saidAt = nanoTime.getAsLong() - AGAIN.toNanos();
@@ -31,8 +39,8 @@ final class LobbyReport {
         if (lateNow + roomNow == tooLate + madeRoom || nanoTime.getAsLong() - saidAt < AGAIN.toNanos()) {
             return;
         }
-        log.warning("turned away: " + (lateNow - tooLate) + " connections that did not say HELLO in time, "
-                + (roomNow - madeRoom) + " that had not said it when others came; " + lobby.getWaiting() + " wait");
+        log.warning("turned away at the port of " + port + ": " + (lateNow - tooLate) + " connections that did not " + deed
+                + " in time, " + (roomNow - madeRoom) + " that had not when others came; " + lobby.getWaiting() + " wait");
         tooLate = lateNow;
         madeRoom = roomNow;
         saidAt = nanoTime.getAsLong();
