@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from struct import pack
 from typing import ClassVar
 
@@ -38,11 +39,18 @@ def hop_properties(
     parts = []
     if expiry is not None:
         parts.append(pack(">BI", 0x02, expiry))
-    parts.extend(b"\x0b" + varint(identifier) for identifier in identifiers)
+    if identifiers:
+        parts.append(_written(identifiers))
     if alias:
         parts.append(pack(">BH", 0x23, alias))
     parts.append(passed_on)
     return b"".join(parts)
+
+
+@lru_cache(maxsize=256)
+def _written(identifiers: tuple[int, ...]) -> bytes:
+    """Subscription identifiers as properties: the same for each message that a route has, and thousands, perhaps."""
+    return b"".join([b"\x0b" + varint(identifier) for identifier in identifiers])
 
 
 class Publication:

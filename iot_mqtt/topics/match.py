@@ -100,11 +100,13 @@ def gather(filed: Sequence[Route[R] | Entry[R]], steps: tuple[Any, ...] = ()) ->
     shared: list[SharedRoute[R]] = []
     for entry in filed:
         if isinstance(entry, Route):
-            found = {entry.receiver: entry}
-        else:
-            found = entry.routes
-            if entry.groups:
-                shared += entry.groups.values()
+            known = routes.setdefault(entry.receiver, entry)
+            if known is not entry:
+                overlaps.setdefault(entry.receiver, [known]).append(entry)
+            continue
+        found = entry.routes
+        if entry.groups:
+            shared += entry.groups.values()
         if not routes.keys().isdisjoint(found):
             for receiver in routes.keys() & found.keys():
                 overlaps.setdefault(receiver, [routes[receiver]]).append(found[receiver])

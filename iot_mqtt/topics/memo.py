@@ -7,12 +7,14 @@ exact is therefore the business of those who change subscriptions: ``forget_topi
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Generic
 
 from iot_mqtt.topics.match import Match, Mixed, class_of
 from iot_mqtt.topics.route import R
+from iot_mqtt.topics.sorted_topics import Effort
 
 #: Longer topics are looked up each time, so that the memo's keys stay small beside what they stand for.
 _LONGEST = 512
@@ -25,18 +27,22 @@ _MOST_SCANS = 16
 
 
 class Classes(dict[bytes, "Match[R] | Mixed | None"], Generic[R]):
-    """Of the memo, what is served together (see ``Routes``). ``classes[topic]`` finds what it does not have;
+    """Of the memo, what is served together (see ``Routes``). ``classes[topic]`` finds what it does not have, as long as
+    there is ``effort`` left for lookups: of any other topic it says None then, which it does not keep.
     ``forgotten`` grows when anything that it had may be another now.
     """
 
-    __slots__ = ("forgotten", "_find")
+    __slots__ = ("effort", "forgotten", "_find")
 
     def __init__(self, find: Callable[[bytes], Match[R]]) -> None:
         super().__init__()
+        self.effort = Effort(sys.maxsize)
         self.forgotten = 0
         self._find = find
 
     def __missing__(self, topic: bytes) -> Match[R] | Mixed | None:
+        if self.effort.left <= 0:
+            return None
         self._find(topic)
         return self.get(topic)
 

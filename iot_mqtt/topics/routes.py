@@ -16,6 +16,7 @@ from iot_mqtt.topics.memo import Memo
 from iot_mqtt.topics.policies import Policy, RoundRobin
 from iot_mqtt.topics.route import R, Route
 from iot_mqtt.topics.shared import SharedGroup
+from iot_mqtt.topics.sorted_topics import Effort
 from iot_mqtt.topics.trie import FilterTrie
 from iot_mqtt.values import Subscription
 
@@ -25,6 +26,9 @@ PolicyFactory = Callable[[], Policy[Any]]
 _NOBODY: Match[Any] = Match()
 #: Different matches that are kept to be found again.
 _MOST_SAME = 10_000
+#: Of ``Effort``, in nodes of the trie: what any lookup takes, and adding up one more entry.
+_LOOKUP = 16
+_GATHERED = 8
 
 
 class Routes(Generic[R]):
@@ -35,6 +39,7 @@ class Routes(Generic[R]):
     A match is one object for all topics with the same routes and steps (``steps_of``). ``classes`` says which topics
     are served together, as ``class_of`` has it: those of one match, all that are ``MIXED``, or none (None); it is exact
     like ``match``. ``version`` moves with every change.
+    Who has ``bound`` lookups is to have topics wait that are not ``known`` when nothing is left.
     ``filter_count`` counts different filters, shared ones by group;
     ``subscription_count`` counts (receiver, filter) pairs; ``foreign_count`` says how many of them stand for another
     node, with whatever receiver.
@@ -142,6 +147,14 @@ class Routes(Generic[R]):
         self.version += 1
         self._memo.forget_all()
 
+    def bound(self, effort: Effort) -> None:
+        """Have lookups take what they cost from this; ``match`` and ``find`` go on when nothing is left of it."""
+        self.classes.effort = effort
+
+    def known(self, topic: bytes) -> bool:
+        """Whether ``match`` has nothing to look up for a topic."""
+        return topic in self._memo
+
     def filters(self) -> Iterator[str]:
         """Every different filter that somebody has subscribed to; nothing may change while it is read."""
         for store in (self._exact.items(), self._wild.items()):
@@ -170,8 +183,10 @@ class Routes(Generic[R]):
 
     def find(self, topic: bytes) -> Match[R]:
         """What ``match`` says, for who does not ask again soon: it need not be remembered."""
-        name = topic.decode()
-        filed = self._wild.match(name) if self._wild.count else []
+        name, wild = topic.decode(), self._wild
+        filed = wild.match(name) if wild.count else []
+        effort = self.classes.effort
+        effort.left -= _LOOKUP + wild.looked + len(filed)
         exact = self._exact.get(name)
         if exact is not None:
             filed.append(exact)
@@ -184,6 +199,7 @@ class Routes(Generic[R]):
             if len(self._same) >= _MOST_SAME:
                 self._same.clear()
             found = self._same[key] = gather(filed, steps)
+            effort.left -= _GATHERED * len(filed) + len(found.plain)
         return found
 
     def _remove(self, receiver: R, filter: str) -> str | None:

@@ -15,7 +15,7 @@ _CHUNK = 1024
 
 
 class Effort:
-    """What may still be done: a unit for each topic, or chunk of them, that is passed over."""
+    """What may still be done, in units of who does it."""
 
     __slots__ = ("left",)
 

@@ -34,12 +34,14 @@ class _Node(Generic[V]):
 class FilterTrie(Generic[V]):
     """Valid filters to values. Values must not be None; a filter is a key as it is written."""
 
-    __slots__ = ("_root", "count")
+    __slots__ = ("_root", "count", "looked")
 
     def __init__(self) -> None:
         self._root: _Node[V] = _Node()
         #: How many there are.
         self.count = 0
+        #: Nodes that the last ``match`` looked at.
+        self.looked = 0
 
     def __len__(self) -> int:
         return self.count
@@ -125,10 +127,13 @@ class FilterTrie(Generic[V]):
             del levels[0]
         else:
             nodes = [root]
+        looked = len(nodes)
         for level in levels:
             if not nodes:
-                return found
+                break
             nodes = self._descend(nodes, level, found)
+            looked += len(nodes)
+        self.looked = looked
         for node in nodes:
             if node.here is not None:
                 found.append(node.here)

@@ -24,6 +24,7 @@ from iot_mqtt.broker.connections.handlers import (
     WholeHandler,
     table,
 )
+from iot_mqtt.broker.connections.lookup_turns import LookupTurns
 from iot_mqtt.broker.connections.turn_shares import TurnShares
 from iot_mqtt.broker.readers.recorded import Recorded
 from iot_mqtt.broker.sessions.sessions import Sessions
@@ -59,7 +60,8 @@ class InboundPackets:
             filters,
             counters,
         )
-        publish = PublishHandler(settings, path, budget, gate, self.answers, clock, counters)
+        lookups = LookupTurns(budget, routing.routes, runtime.call_soon)
+        publish = PublishHandler(settings, path, budget, gate, lookups, self.answers, clock, counters)
         self.handlers = table(
             login.connect,
             login.auth,

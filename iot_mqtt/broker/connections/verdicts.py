@@ -96,6 +96,9 @@ class Permitted(_Table[Any]):
 
     def __missing__(self, topic: bytes) -> Any:
         found = self.classes[topic]
+        if found is None and topic not in self.classes:
+            # It was not looked up, and may be later.
+            return None
         if found is not None:
             text = topic.decode("utf-8", "replace")
             if not self._permissions.forms(text) & self._bit:

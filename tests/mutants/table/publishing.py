@@ -284,6 +284,14 @@ PUBLISHING: Final = (
         "the rest of a long SUBSCRIBE is forgotten, and it is never answered",
     ),
     Mutation(
+        "publishing.lookups-without-end",
+        "iot_mqtt/topics/routes.py",
+        "        effort.left -= _LOOKUP + wild.looked + len(filed)\n",
+        "",
+        ("tests/unit/broker/test_lookup_turns.py",),
+        "whoever publishes to topics that match thousands of filters keeps everybody waiting",
+    ),
+    Mutation(
         "publishing.retained-without-end",
         _TURNS,
         "        if self.effort.left > 0:\n",

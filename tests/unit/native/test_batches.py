@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from iot_mqtt.broker.connections.verdicts import Permitted, Room
 from iot_mqtt.codec import PublishBatch, encode_publish, runs_of
 from iot_mqtt.codec.scan import build
 from iot_mqtt.native import IN_ORDER, _pure
+from iot_mqtt.topics import Effort, Routes
 from tests.cases.table import picture
 from tests.cases.twins import MODULES
 from tests.seeds import seeds_of
@@ -81,6 +83,39 @@ def test_what_is_free_is_looked_up_in_the_routes() -> None:
         data = encode_publish(topic, b"x", five=True, qos=0, retain=False, dup=False, packet_id=0, properties=b"")
         native.scan(data, 0, items, LIMIT, 3, [table] * 8)
         assert isinstance(items[0], PublishBatch) is batched, topic
+
+
+@pytest.mark.parametrize("twin", MODULES)
+@pytest.mark.parametrize("by_rights", [False, True])
+def test_what_nothing_is_left_to_look_up_for_is_in_no_batch(twin: str, by_rights: bool) -> None:
+    """Known topics are, and the others later."""
+    table: Routes[Any] = Routes()
+    effort = Effort(1)
+    table.bound(effort)
+    forms = [Permitted(table.classes, Everything(), form, Room()) for form in range(8)]  # type: ignore[arg-type]
+    data = b"".join(
+        encode_publish(topic, b"x", five=True, qos=0, retain=False, dup=False, packet_id=0, properties=b"")
+        for topic in (b"a", b"b", b"c", b"a")
+    )
+    scanner = build(MODULES[twin].Scanner)
+    items: list[Any] = []
+    assert scanner.scan(data, 0, items, LIMIT, 3, forms if by_rights else table.classes) == len(data)
+    assert [getattr(item, "topic", None) for item in items] == [None, b"b", b"c", None]
+    assert effort.left < 0
+    effort.left = 10_000
+    items.clear()
+    scanner.scan(data, 0, items, LIMIT, 3, forms if by_rights else table.classes)
+    assert [item.count for item in items] == [4]
+
+
+class Everything:
+    """Rights to it, topic by topic."""
+
+    def forms(self, _: str) -> int:
+        return 255
+
+    def beside(self, _: str) -> int:
+        return 0
 
 
 #: One property each, or a part of one: right and passed on, right but for the broker to look at, wrong.

@@ -13,6 +13,7 @@ from __future__ import annotations
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.connections.handlers.publish_answers import PublishAnswers
 from iot_mqtt.broker.connections.handlers.publish_gate import RETAIN, PublishGate
+from iot_mqtt.broker.connections.lookup_turns import LookupTurns
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.batches import deliver, each_of
 from iot_mqtt.broker.publishing.budget import Budget, Pause
@@ -31,7 +32,7 @@ from iot_mqtt.topics import MIXED
 class PublishHandler:
     """Publishes for a client, and answers it."""
 
-    __slots__ = ("_settings", "_publishing", "_budget", "_gate", "_answers", "_clock", "_counters")
+    __slots__ = ("_settings", "_publishing", "_budget", "_gate", "_lookups", "_answers", "_clock", "_counters")
 
     def __init__(
         self,
@@ -39,6 +40,7 @@ class PublishHandler:
         publishing: Publishing,
         budget: Budget,
         gate: PublishGate,
+        lookups: LookupTurns,
         answers: PublishAnswers,
         clock: Clock,
         counters: Counters,
@@ -47,6 +49,7 @@ class PublishHandler:
         self._publishing = publishing
         self._budget = budget
         self._gate = gate
+        self._lookups = lookups
         self._answers = answers
         self._clock = clock
         self._counters = counters
@@ -56,6 +59,8 @@ class PublishHandler:
         if self._budget.full and self._gate.holds(connection, run):
             return
         topic = run.topic
+        if self._lookups.effort.left <= 0 and self._lookups.holds(connection, run, topic):
+            return
         qos = run.qos
         if qos and topic.startswith(DOWN) and self._gate.holds_command(connection, run, topic):
             return
