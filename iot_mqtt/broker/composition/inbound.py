@@ -61,7 +61,8 @@ class InboundPackets:
             counters,
         )
         lookups = LookupTurns(budget, routing.routes, runtime.call_soon)
-        publish = PublishHandler(settings, path, budget, gate, lookups, self.answers, clock, counters)
+        shares = TurnShares(budget, clock.monotonic, runtime.call_soon)
+        publish = PublishHandler(settings, path, budget, gate, lookups, shares, self.answers, clock, counters)
         self.handlers = table(
             login.connect,
             login.auth,
@@ -74,5 +75,4 @@ class InboundPackets:
             filters,
         )
         self.handlers[RunBatch] = WholeHandler(publish, gate, budget, self.handlers).serve
-        shares = TurnShares(budget, clock.monotonic, runtime.call_soon)
         self.dispatch = Dispatch(self.handlers, routing.routes, budget, shares, gate, outflow)

@@ -8,7 +8,7 @@
 
 A packet is served whole. What comes in one read may be thousands of them, and each may cost a millisecond: a
 subscription with retained messages, a publish for many durable sessions. Reads of a few packets need no look at the
-clock, longer ones one for every eighth packet, or run of packets.
+clock, longer ones one for every eighth packet, or run of packets; so do batches that are served one by one.
 """
 
 from __future__ import annotations
@@ -47,6 +47,10 @@ class TurnShares:
     def share(self) -> float:
         """Seconds for who begins now."""
         return SHARE if self._used < TURN else LEAST
+
+    def over(self, began: float) -> bool:
+        """Whether who began then has had its share."""
+        return self.monotonic() - began > self.share
 
     def put_off(self, connection: Connection, rest: list[object], seconds: float) -> None:
         """It has had its share, and goes on with the rest in another turn."""

@@ -35,6 +35,8 @@ from iot_mqtt.values import NOBODY, Message, Origin
 
 #: Fewer are handed on one by one.
 MIN_ROW = 2
+#: Handed on one after the other, after so many it is asked whether that has taken too long.
+LOOKS = 8
 #: The first byte of what is kept together.
 QOS1 = 0x32
 
@@ -114,11 +116,20 @@ class Publishing:
             self.fan_out.counters.messages_received += sum([run.count for run in runs])
         return outcome
 
-    def hand_on_each(self, publications: Sequence[Publication], source: Session) -> list[Outcome]:
-        """Several of which nobody has to be asked anything; those at the end are left while there is no room."""
+    def hand_on_each(
+        self, publications: Sequence[Publication], source: Session, over: Callable[[], bool] | None = None
+    ) -> list[Outcome]:
+        """Several of which nobody has to be asked anything; those at the end are left while there is no room, or when
+        ``over`` says that it has taken long enough.
+        """
         outcomes: list[Outcome] = []
+        looked = 0
         while len(outcomes) < len(publications) and not self._budget.full:
             begin = len(outcomes)
+            if over is not None and begin - looked >= LOOKS:
+                looked = begin
+                if over():
+                    break
             matches = self._row(publications, begin)
             if len(matches) < MIN_ROW:
                 outcomes.append(self.hand_on(publications[begin], source))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iot_mqtt.broker.connections.turn_shares import SHARE
-from iot_mqtt.codec import PacketType, Pingreq, Publish, encode
+from iot_mqtt.codec import Ack, PacketType, Pingreq, Publish, encode
 from tests.unit.broker.harness import V5, Client, Node
 
 #: Seconds from one look at the clock to the next.
@@ -93,3 +93,30 @@ def test_a_few_packets_need_no_look_at_the_clock(node: Node) -> None:
     node.turn()
     assert answers(client) == 400
     assert not node.counters.publishers_paused
+
+
+def test_a_batch_of_overlapping_filters_is_served_some_at_a_time(node: Node) -> None:
+    """Its packets take long one by one; none is lost, and what comes behind them waits."""
+    heavy, reader = node.connect("heavy"), node.connect("reader")
+    reader.subscribe("t/#", "t/+")
+    for _ in range(2):  # its topics are known the second time
+        heavy.wire.feed(
+            b"".join(encode(Publish(b"t/%d" % n, b"%d" % n), V5) for n in range(200)) + encode(Pingreq(), V5)
+        )
+        assert not heavy.wire.channel.reading
+        assert 0 < node.counters.messages_received % 200 < 40
+        node.turn()
+        assert reader.payloads() == [b"%d" % n for n in range(200)]
+        assert answers(heavy) == 1
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_acknowledgements_of_such_a_batch_keep_their_order(node: Node, qos: int) -> None:
+    heavy, reader = node.connect("heavy"), node.connect("reader")
+    reader.subscribe("t/#", "t/+", qos=0)
+    heavy.wire.feed(b"".join(encode(Publish(b"t/%d" % n, b"%d" % n, qos, packet_id=n + 1), V5) for n in range(200)))
+    assert not heavy.wire.channel.reading
+    node.turn()
+    assert reader.payloads() == [b"%d" % n for n in range(200)]
+    kind = PacketType.PUBACK if qos == 1 else PacketType.PUBREC
+    assert [ack.packet_id for ack in heavy.take(Ack) if ack.type is kind] == list(range(1, 201))

@@ -10,15 +10,18 @@ PUBACK confirms, and PUBREL only frees the id. See docs/adr/0004.
 
 from __future__ import annotations
 
+from functools import partial
+
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.connections.handlers.publish_answers import PublishAnswers
 from iot_mqtt.broker.connections.handlers.publish_gate import RETAIN, PublishGate
 from iot_mqtt.broker.connections.lookup_turns import LookupTurns
+from iot_mqtt.broker.connections.turn_shares import TurnShares
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.batches import deliver, each_of
 from iot_mqtt.broker.publishing.budget import Budget, Pause
 from iot_mqtt.broker.publishing.outcome import Outcome
-from iot_mqtt.broker.publishing.path import Publishing
+from iot_mqtt.broker.publishing.path import LOOKS, Publishing
 from iot_mqtt.broker.sending.commands import DOWN
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.settings import MqttSettings
@@ -32,7 +35,17 @@ from iot_mqtt.topics import MIXED
 class PublishHandler:
     """Publishes for a client, and answers it."""
 
-    __slots__ = ("_settings", "_publishing", "_budget", "_gate", "_lookups", "_answers", "_clock", "_counters")
+    __slots__ = (
+        "_settings",
+        "_publishing",
+        "_budget",
+        "_gate",
+        "_lookups",
+        "_shares",
+        "_answers",
+        "_clock",
+        "_counters",
+    )
 
     def __init__(
         self,
@@ -41,6 +54,7 @@ class PublishHandler:
         budget: Budget,
         gate: PublishGate,
         lookups: LookupTurns,
+        shares: TurnShares,
         answers: PublishAnswers,
         clock: Clock,
         counters: Counters,
@@ -50,6 +64,7 @@ class PublishHandler:
         self._budget = budget
         self._gate = gate
         self._lookups = lookups
+        self._shares = shares
         self._answers = answers
         self._clock = clock
         self._counters = counters
@@ -153,15 +168,20 @@ class PublishHandler:
             self._answers.acknowledge(connection, PacketType.PUBACK, batch.ids, kept)
             return
         publications = each_of(runs, connection.origin, session, self._clock.wall())
+        shares = self._shares
+        began = shares.monotonic()
+        # What a gateway's link has put together is served whole.
+        over = partial(shares.over, began) if isinstance(batch, PublishBatch) else None
         if qos == 2:
             served = len(publications)
             for position, publication in enumerate(publications):
-                if self._budget.full:
+                looks = over is not None and position and position % LOOKS == 0
+                if self._budget.full or (looks and shares.over(began)):
                     served = position
                     break
                 self._at_qos2(connection, session, publication)
         else:
-            outcomes = self._publishing.hand_on_each(publications, session)
+            outcomes = self._publishing.hand_on_each(publications, session, over)
             served = len(outcomes)
             if qos:
                 self._answers.acknowledge_each(connection, publications, outcomes)
@@ -170,8 +190,12 @@ class PublishHandler:
         rest = publications[served:]
         self._counters.publishes_received += batch.count - sum(publication.count for publication in rest)
         if rest and connection.ctx is not None:
-            # There is no room any more: what that means is decided for each.
-            connection.read(connection.ctx, [publication.run for publication in rest])
+            left: list[object] = [publication.run for publication in rest]
+            if self._budget.full:
+                # There is no room any more: what that means is decided for each.
+                connection.read(connection.ctx, left)
+            else:
+                shares.put_off(connection, left, shares.monotonic() - began)
 
     def _at_qos2(self, connection: Connection, session: Session, publication: Publication) -> None:
         """New ids are published and remembered; known ones are only acknowledged again [MQTT-4.3.3-10]."""
