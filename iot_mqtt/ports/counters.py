@@ -48,7 +48,7 @@ class LinkDrop(StrEnum):
     """Why a message that another node wants did not leave this one; counted once, not per receiver there."""
 
     PEER_DOWN = "peer_down"  # what was recorded is found in the log when it is back
-    PEER_CROWDED = "peer_crowded"  # QoS 0 for a node that does not keep up
+    PEER_CROWDED = "peer_crowded"  # QoS 0 for a node that does not keep up, or behind too much that waits for a commit
 
 
 #: Upper bounds in seconds; what takes longer falls into +Inf.

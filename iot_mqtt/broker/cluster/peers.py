@@ -4,7 +4,8 @@
 
     fan_out ─▶ Keeper: record it, a durable session somewhere wants it
             ─▶ Peer:   gather ─(end of turn)─▶ not recorded: forwarded now
-                                            └▶ recorded: forwarded after the commit, in order
+                                            └▶ recorded: forwarded after the commit, in order, and with it
+                                                         what came later of the same publisher
 
 A publication that came from another node is never forwarded: every node hears of it from the one it was published at.
 """
@@ -31,6 +32,8 @@ from iot_mqtt.values import Subscription
 UNHEARD: Final = -1
 #: Groups that are kept for those at most, besides the ones that were there when the doubt began.
 MOST_LET_GO: Final = 10_000
+#: Bytes of QoS 0 that wait for one peer because messages of their publishers wait for a commit.
+MOST_BEHIND = 8 * 1024 * 1024
 #: A shared group as subscribed, and the member that was picked; None: the plain subscribers.
 Member = tuple[str, str] | None
 
@@ -67,7 +70,19 @@ class Keeper:
 class Peer:
     """The connected sessions of another node."""
 
-    __slots__ = ("client_id", "number", "up", "_peers", "_counters", "_plan", "_crowded", "_gathered", "_held")
+    __slots__ = (
+        "client_id",
+        "number",
+        "up",
+        "_peers",
+        "_counters",
+        "_plan",
+        "_crowded",
+        "_gathered",
+        "_held",
+        "_publishers",
+        "_behind",
+    )
 
     inflight_count = 0
     records: ClassVar[bool] = False
@@ -86,6 +101,9 @@ class Peer:
         self._gathered: list[tuple[Publication, Member]] = []
         # What waits for a commit, and what must not overtake it.
         self._held: deque[tuple[int, Publication, Member]] = deque()
+        # How many of these are whose; and the bytes of QoS 0 among them.
+        self._publishers: dict[str, int] = {}
+        self._behind = 0
 
     def receive(self, fan_out: FanOut, publication: Publication, source: Session | None, outcome: Outcome) -> None:
         """Somebody there wants it."""
@@ -97,7 +115,7 @@ class Peer:
         """Forward it at the end of the turn, or after its commit."""
         if not self.up:
             self._counters.forwards_dropped[LinkDrop.PEER_DOWN] += publication.count
-        elif not publication.qos and self._is_crowded():
+        elif not publication.qos and (self._is_crowded() or self._is_far_behind(publication.publisher)):
             self._counters.forwards_dropped[LinkDrop.PEER_CROWDED] += publication.count
         else:
             self._counters.messages_forwarded += publication.count
@@ -109,8 +127,11 @@ class Peer:
             self._crowded = self._peers.crowded(self.number)
         return self._crowded
 
+    def _is_far_behind(self, publisher: str) -> bool:
+        return self._behind >= MOST_BEHIND and publisher in self._publishers
+
     def end_turn(self, latest: int) -> None:
-        """Forward what need not wait."""
+        """Forward what need not wait. QoS 0 waits for what its own publisher sent before [MQTT-4.6.0-6]."""
         self._crowded = None
         if not self._gathered:
             return
@@ -120,9 +141,9 @@ class Peer:
         more: list[PublishRun] = []
         for publication, member in gathered:
             if publication.logged is not None:
-                held.append((latest, publication, member))
-            elif publication.qos and held:
-                held.append((0, publication, member))
+                self._hold(latest, publication, member)
+            elif held and (publication.qos or publication.publisher in self._publishers):
+                self._hold(0, publication, member)
             elif (
                 together
                 and item is not None
@@ -136,6 +157,23 @@ class Peer:
                 item, more = self._item(publication, member), []
         self._send(item, more)
 
+    def _hold(self, ticket: int, publication: Publication, member: Member) -> None:
+        self._held.append((ticket, publication, member))
+        publisher = publication.publisher
+        self._publishers[publisher] = self._publishers.get(publisher, 0) + 1
+        if not publication.qos:
+            self._behind += len(publication.run.wire)
+
+    def _let_go(self) -> Forwarded:
+        _, publication, member = self._held.popleft()
+        publisher = publication.publisher
+        self._publishers[publisher] -= 1
+        if not self._publishers[publisher]:
+            del self._publishers[publisher]
+        if not publication.qos:
+            self._behind -= len(publication.run.wire)
+        return self._item(publication, member)
+
     def _send(self, item: Forwarded | None, more: list[PublishRun]) -> None:
         """What came of one client at once goes as one item."""
         if item is not None:
@@ -145,8 +183,7 @@ class Peer:
         """Forward what waited for this commit."""
         held = self._held
         while held and held[0][0] <= committed:
-            _, publication, member = held.popleft()
-            self._peers.forward(self.number, self._item(publication, member))
+            self._peers.forward(self.number, self._let_go())
 
     def _item(self, publication: Publication, member: Member) -> Forwarded:
         logged = publication.logged
@@ -167,6 +204,8 @@ class Peer:
         self.up = False
         self._gathered.clear()
         self._held.clear()
+        self._publishers.clear()
+        self._behind = 0
 
 
 def _goes_with(publication: Publication, item: Forwarded) -> bool:

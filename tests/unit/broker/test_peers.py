@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from iot_mqtt.broker.cluster import peers
 from iot_mqtt.broker.cluster.peers import Peer, PeerRoutes
 from iot_mqtt.broker.facade import Published
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.cluster import Forwarded, Interest
-from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.counters import Counters, LinkDrop
 from iot_mqtt.ports.log import LogRun, Reference
 from iot_mqtt.values import NOBODY, Message, Origin
 from tests.unit.broker.harness import Node, run
@@ -92,13 +93,18 @@ def test_who_reads_one_run_at_a_time_gets_them_so() -> None:
     assert line.topics() == [["a"], ["b"]]
 
 
+def kept(topic: str, *, client: str = "c") -> Publication:
+    """A message that is in this node's log."""
+    found = publication(topic, qos=1, client=client)
+    found.logged = LogRun(Reference(0, 1, 2, 1), found.run, found.topic, client, 1.0, NOBODY)
+    return found
+
+
 def test_what_is_in_the_log_waits_and_is_not_overtaken() -> None:
-    """QoS 0 does not wait for it; QoS 1 behind it does."""
+    """QoS 0 of others does not wait for it; QoS 1 behind it does."""
     line = Line()
     peer = peer_on(line)
-    kept = publication("kept", qos=1)
-    kept.logged = LogRun(Reference(0, 1, 2, 1), kept.run, kept.topic, "c", 1.0, NOBODY)
-    for one in (publication("a"), kept, publication("b"), publication("late", qos=1)):
+    for one in (publication("a", client="d"), kept("kept"), publication("b", client="d"), publication("late", qos=1)):
         peer.take(one, None)
     peer.end_turn(5)
     assert line.topics() == [["a", "b"]]
@@ -106,6 +112,60 @@ def test_what_is_in_the_log_waits_and_is_not_overtaken() -> None:
     assert len(line.items) == 1
     peer.committed(5)
     assert line.topics()[1:] == [["kept"], ["late"]]
+
+
+def test_qos_0_does_not_overtake_what_waits_of_the_same_publisher() -> None:
+    """In that turn and in later ones, until all of it has left."""
+    line = Line()
+    peer = peer_on(line)
+    for one in (publication("0"), kept("1"), publication("2"), publication("3", qos=1), publication("4")):
+        peer.take(one, None)
+    peer.end_turn(5)
+    assert line.topics() == [["0"]]
+    for one in (publication("other", client="d"), publication("5"), kept("6"), publication("7")):
+        peer.take(one, None)
+    peer.end_turn(6)
+    assert line.topics() == [["0"], ["other"]]
+    peer.committed(5)
+    assert line.topics()[2:] == [["1"], ["2"], ["3"], ["4"], ["5"]]
+    peer.committed(6)
+    assert line.topics()[7:] == [["6"], ["7"]]
+    peer.take(publication("8"), None)
+    peer.end_turn(7)
+    assert line.topics()[9:] == [["8"]]
+
+
+def test_qos_0_that_waits_behind_a_commit_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What there is no room for is dropped, and counted; others' QoS 0 goes on."""
+    line = Line()
+    peer = peer_on(line)
+    monkeypatch.setattr(peers, "MOST_BEHIND", 1)
+    peer.take(kept("1"), None)
+    peer.take(publication("2"), None)
+    peer.end_turn(5)
+    peer.take(publication("3"), None)
+    peer.take(publication("other", client="d"), None)
+    peer.end_turn(5)
+    assert line.topics() == [["other"]]
+    peer.committed(5)
+    peer.take(publication("4"), None)
+    peer.end_turn(6)
+    assert line.topics() == [["other"], ["1"], ["2"], ["4"]]
+    assert peer._counters.forwards_dropped[LinkDrop.PEER_CROWDED] == 1
+
+
+def test_nothing_waits_for_a_peer_that_was_lost() -> None:
+    """What waited for it is gone, and holds nothing up when it is back."""
+    line = Line()
+    peer = peer_on(line)
+    for one in (kept("1"), publication("2")):
+        peer.take(one, None)
+    peer.end_turn(5)
+    peer.lost()
+    peer.up = True
+    peer.take(publication("3"), None)
+    peer.end_turn(5)
+    assert line.topics() == [["3"]]
 
 
 def wanted_by(node: Node, number: int) -> PeerRoutes:
