@@ -114,6 +114,13 @@ class Message:
         return f"<Message {self.topic!r} qos={self.qos} retain={self.retain} {len(self.payload)} bytes>"
 
 
+def seconds_left(expires_at: float, wall: float) -> int:
+    """The Message Expiry Interval of what is passed on at ``wall``: what was received less the time that it waited, in
+    whole seconds, and never more than that [MQTT-3.3.2-6].
+    """
+    return max(0, int(expires_at - wall))
+
+
 class OwnedMessage(Message):
     """A retained message of which it is known who retained it: it counts for that user ("": for anonymous clients)."""
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 from iot_mqtt.codec import PublishRun, encode_publish, encode_run, run_of_message
 from iot_mqtt.codec.wire import varint
 from iot_mqtt.ports.log import LogRun
-from iot_mqtt.values import NOBODY, Message, Origin
+from iot_mqtt.values import NOBODY, Message, Origin, seconds_left
 
 #: Bytes by which a packet may grow in another form, but for subscription identifiers: id, and the two lengths.
 GROWTH = 2 + 2 + 2
@@ -70,6 +70,7 @@ class Publication:
         "_forms",
         "_messages",
         "wall",
+        "waited_until",
     )
 
     #: Whether its way is told, and ``forwarded`` has a context.
@@ -84,6 +85,8 @@ class Publication:
         self.origin = origin
         #: When it came; 0 where nothing counts from it.
         self.wall = wall
+        #: When it is passed on, where it has waited until then; None: at once, or that is known when it is sent.
+        self.waited_until: float | None = None
         #: It was published at another node.
         self.remote = False
         #: Its time was over when it came from there: nobody gets it who would get it now [MQTT-3.3.2-5].
@@ -161,9 +164,12 @@ class Publication:
     def _hop(self, five: bool, identifiers: tuple[int, ...], wall: float | None = None) -> bytes:
         if not five:
             return b""
-        if wall is not None and self.expires_at is not None:
-            remaining = max(1, round(self.expires_at - wall))
-            return hop_properties(self.run.forwardable, expiry=remaining, identifiers=identifiers)
+        if wall is None:
+            wall = self.waited_until
+        expires_at = None if wall is None else self.expires_at
+        if wall is not None and expires_at is not None:
+            left = seconds_left(expires_at, wall)
+            return hop_properties(self.run.forwardable, expiry=left, identifiers=identifiers)
         return hop_properties(self.run.raw_properties, identifiers=identifiers)
 
     @property
@@ -197,7 +203,7 @@ class Publication:
         if start == 0 and stop == self.count:
             return self
         part = Publication(self.run.part(start, stop), self.topic, self.publisher, self.wall, self.origin)
-        part.remote, part.late = self.remote, self.late
+        part.remote, part.late, part.waited_until = self.remote, self.late, self.waited_until
         if self._messages is not None:
             part._messages = self._messages[start:stop]
         return part
@@ -211,8 +217,9 @@ class Replayed(Publication):
 
     __slots__ = ("_position", "_writer", "_limit", "_came")
 
-    def __init__(self, run: LogRun, limit: int) -> None:
+    def __init__(self, run: LogRun, limit: int, waited_until: float | None = None) -> None:
         super().__init__(run.run, run.topic, run.publisher, run.arrived, run.origin)
+        self.waited_until = waited_until
         self.plain = 0
         self._position = run.reference.position
         self._writer = run.reference.writer
@@ -308,14 +315,16 @@ def place_in(writer: int, position: int) -> str:
     return f"{writer}.{position}" if writer else str(position)
 
 
-def logged_publication(run: LogRun) -> Publication:
+def logged_publication(run: LogRun, waited_until: float | None = None) -> Publication:
     """Messages that come back from the log."""
-    return Publication(run.run, run.topic, run.publisher, run.arrived, run.origin)
+    publication = Publication(run.run, run.topic, run.publisher, run.arrived, run.origin)
+    publication.waited_until = waited_until
+    return publication
 
 
 def publication_of(message: Message, wall: float, origin: Origin = NOBODY) -> Publication:
     """A message that did not come over a connection (a will, the API, ``$SYS``), on the same path as all."""
-    expiry = None if message.expires_at is None else max(0, int(message.expires_at - wall))
+    expiry = None if message.expires_at is None else seconds_left(message.expires_at, wall)
     properties = hop_properties(message.properties, expiry=expiry)
     run = run_of_message(message.topic, message.payload, message.qos, retain=message.retain, raw_properties=properties)
     return Publication(run, message.topic, message.publisher, wall, origin)

@@ -15,7 +15,7 @@ from iot_mqtt.codec import run_of_message
 from iot_mqtt.errors import Malformed
 from iot_mqtt.ports.cluster import Interest
 from iot_mqtt.ports.log import Reference
-from iot_mqtt.values import Message, OwnedMessage, retained_by
+from iot_mqtt.values import Message, OwnedMessage, retained_by, seconds_left
 
 #: What requests about durable groups are called begins with this.
 GROUP = "group."
@@ -59,7 +59,7 @@ def digest_of(interest: Interest) -> int:
 def retained_out(topic: bytes, message: Message | None, version: int, wall: float) -> links.Retained:
     if message is None:
         return links.Retained(topic, version, None)
-    expiry = None if message.expires_at is None else max(0, int(message.expires_at - wall))
+    expiry = None if message.expires_at is None else seconds_left(message.expires_at, wall)
     properties = message.properties if expiry is None else pack(">BI", 0x02, expiry) + message.properties
     run = run_of_message(topic, message.payload, message.qos, retain=True, raw_properties=properties)
     # So that what is whole seconds on the way is the exact time again.

@@ -95,8 +95,12 @@ class Arrivals:
 
 def _publication(item: Forwarded, run: PublishRun, topic: bytes, wall: float) -> Publication:
     # Earlier releases forward aliases.
-    publication = Publication(named(run, topic), topic, item.publisher, item.arrived, item.origin)
+    arrived = min(item.arrived, wall)
+    publication = Publication(named(run, topic), topic, item.publisher, arrived, item.origin)
     publication.remote = True
-    # It may have waited on its way for longer than it is meant to live.
-    publication.late = publication.expired(wall)
+    expires_at = publication.expires_at
+    if expires_at is not None:
+        # It has waited on its way, maybe for longer than it is meant to live.
+        publication.late = expires_at <= wall
+        publication.waited_until, publication.plain = wall, 0
     return publication

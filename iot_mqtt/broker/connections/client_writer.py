@@ -18,7 +18,7 @@ from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.store import Store
 from iot_mqtt.session import Delivery, Piece
-from iot_mqtt.values import ProtocolVersion
+from iot_mqtt.values import ProtocolVersion, seconds_left
 
 #: Bytes that gather for one client before they are written without waiting for the end of the turn.
 EAGER_BYTES = 256 * 1024
@@ -120,9 +120,10 @@ class ClientWriter(ClientConnection):
 
     def _send_one_by_one(self, publication: Publication, retain: bool, identifiers: tuple[int, ...]) -> None:
         """For clients with a Maximum Packet Size or with topic aliases."""
-        sent = 0
+        sent, waited_until = 0, publication.waited_until
+        wall = publication.wall if waited_until is None else waited_until
         for message in publication.messages:
-            if self.send_delivery(Delivery(message, 0, retain=retain, identifiers=identifiers)):
+            if self._send_at(wall, Delivery(message, 0, retain=retain, identifiers=identifiers)):
                 sent += 1
         if publication.count > sent and self.session is not None:
             count = publication.count - sent
@@ -152,13 +153,15 @@ class ClientWriter(ClientConnection):
 
     def send_delivery(self, delivery: Delivery) -> bool:
         """One message; False when it is larger than the client takes."""
+        return self._send_at(self.output.clock.wall(), delivery)
+
+    def _send_at(self, wall: float, delivery: Delivery) -> bool:
+        """One that has waited until then."""
         message = delivery.message
         topic = message.topic
         properties = b""
         if self.five:
-            expiry = None
-            if message.expires_at is not None:
-                expiry = max(1, round(message.expires_at - self.output.clock.wall()))  # [MQTT-3.3.2-6]
+            expiry = None if message.expires_at is None else seconds_left(message.expires_at, wall)
             properties = hop_properties(message.properties, expiry=expiry, identifiers=delivery.identifiers)
         data = self._publish(topic, delivery, properties)
         if self.max_packet_size and len(data) > self.max_packet_size:

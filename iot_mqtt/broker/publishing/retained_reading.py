@@ -35,7 +35,7 @@ from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.session import Delivery
 from iot_mqtt.topics import LOOK, is_wildcard
-from iot_mqtt.values import Message, Subscription
+from iot_mqtt.values import Message, Subscription, seconds_left
 
 PAGE = 500
 #: Of ``Effort``: what reading may take of a turn, some milliseconds.
@@ -256,6 +256,6 @@ def _add(session: Session, reader: RetainedReader) -> None:
 
 def _properties(message: Message, wall: float, identifiers: tuple[int, ...]) -> bytes:
     """The property block that a receiver of v5 gets, with its length."""
-    expiry = None if message.expires_at is None else max(1, round(message.expires_at - wall))  # [MQTT-3.3.2-6]
+    expiry = None if message.expires_at is None else seconds_left(message.expires_at, wall)
     properties = hop_properties(message.properties, expiry=expiry, identifiers=identifiers)
     return varint(len(properties)) + properties if properties else b"\0"

@@ -241,8 +241,9 @@ class ReplayCursor(Replay):
         length = run.reference.length
         if self.is_own(run):
             return length
-        publication = logged_publication(run)
-        if publication.expired(self.node.clock.wall()):  # [MQTT-3.3.2-5]
+        wall = self.node.clock.wall()
+        publication = logged_publication(run, wall)
+        if publication.expired(wall):  # [MQTT-3.3.2-5]
             self.session.drop(self.node.counters, Drop.EXPIRED, length, publication.topic, run.publisher)
             taken = length
         else:
@@ -256,7 +257,7 @@ class ReplayCursor(Replay):
     def _give(self, publication: Publication, run: LogRun) -> int:
         subscription, session = self.subscription, self.session
         if session.connection is not None and session.connection.five:
-            publication = Replayed(run, session.connection.max_packet_size)
+            publication = Replayed(run, session.connection.max_packet_size, publication.waited_until)
         qos = min(subscription.qos, publication.qos)
         retain = publication.run.retain and subscription.retain_as_published
         identifiers = () if subscription.identifier is None else (subscription.identifier,)

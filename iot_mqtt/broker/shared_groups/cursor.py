@@ -170,7 +170,7 @@ class GroupCursor(LogCursor):
         length = run.reference.length
         if not run.run.qos:
             return length
-        publication = logged_publication(run)
+        publication = logged_publication(run, self.node.clock.wall())
         taken = length if self._means.dispatch.expired(publication) else self._assign(publication, run.reference)
         self.over(taken)
         return taken
@@ -257,7 +257,7 @@ class GroupCursor(LogCursor):
         if run is None:
             self.node.counters.dropped[Drop.RETENTION] += reference.length
             return reference.length
-        publication = logged_publication(run)
+        publication = logged_publication(run, self.node.clock.wall())
         return reference.length if self._means.dispatch.expired(publication) else self._assign(publication, reference)
 
     def _redelivery_failed(self, error: BaseException) -> None:

@@ -118,6 +118,7 @@ class _View(Publication):
             publication.run, publication.topic, publication.publisher, publication.wall, publication.origin
         )
         self.remote, self.late, self.logged = publication.remote, publication.late, publication.logged
+        self.plain, self.waited_until = publication.plain, publication.waited_until
 
 
 class TracedPublication(_View):

@@ -371,3 +371,15 @@ def test_a_group_that_is_gone_is_freed_without_the_collector() -> None:
         assert groups() == 0
     finally:
         gc.enable()
+
+
+def test_a_member_of_qos_0_learns_how_much_time_is_left() -> None:
+    """[MQTT-3.3.2-6] Of what the group had to wait with until somebody came."""
+    node = Node()
+    member(node, 0).lose()
+    node.connect("writer").publish("t", b"x", qos=1, message_expiry_interval=60)
+    node.advance(10.4)
+    reader = node.connect("reader")
+    reader.subscribe(FILTER, qos=0)
+    (message,) = reader.messages()
+    assert message.properties.message_expiry_interval == 49

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -280,6 +281,19 @@ def test_a_client_of_3_1_1() -> None:
     reader = node.connect("reader", V311, clean=False)
     reader.subscribe("$replay/0/#", qos=2)
     assert reader.drain() == numbers(0, 3)
+
+
+@pytest.mark.parametrize("limits", [{}, {"topic_alias_maximum": 3}], ids=str)
+@QOS
+def test_a_replayed_message_has_the_time_that_is_left(qos: int, limits: dict[str, Any]) -> None:
+    """[MQTT-3.3.2-6] At every QoS."""
+    node = recording()
+    node.connect("writer").publish("t", b"x", qos=1, message_expiry_interval=60)
+    node.advance(10.4)
+    reader = node.connect("reader", **limits)
+    reader.subscribe("$replay/1h/t", qos=qos)
+    (message,) = reader.messages()
+    assert message.properties.message_expiry_interval == 49
 
 
 def test_expired_messages_are_history_that_nobody_gets() -> None:
