@@ -71,6 +71,7 @@ class Publication:
         "_messages",
         "wall",
         "waited_until",
+        "again",
     )
 
     #: Whether its way is told, and ``forwarded`` has a context.
@@ -87,6 +88,8 @@ class Publication:
         self.wall = wall
         #: When it is passed on, where it has waited until then; None: at once, or that is known when it is sent.
         self.waited_until: float | None = None
+        #: It may have been sent to its receiver before: it goes with DUP [MQTT-3.3.1-1].
+        self.again = False
         #: It was published at another node.
         self.remote = False
         #: Its time was over when it came from there: nobody gets it who would get it now [MQTT-3.3.2-5].
@@ -204,6 +207,7 @@ class Publication:
             return self
         part = Publication(self.run.part(start, stop), self.topic, self.publisher, self.wall, self.origin)
         part.remote, part.late, part.waited_until = self.remote, self.late, self.waited_until
+        part.again = self.again
         if self._messages is not None:
             part._messages = self._messages[start:stop]
         return part

@@ -61,6 +61,8 @@ class Forwarded(NamedTuple):
     #: Of the span that it is forwarded by, as W3C's ``traceparent``, and behind a space its ``tracestate``;
     #: empty: it is not traced.
     context: str = ""
+    #: The member may have been sent it before.
+    again: bool = False
 
 
 class Claim(Enum):

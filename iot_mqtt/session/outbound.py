@@ -105,6 +105,10 @@ class Outbound:
         self.last = candidate
         return found
 
+    def is_free(self, ids: Sequence[int]) -> bool:
+        """Whether all of these ids may be given out."""
+        return self.entries.keys().isdisjoint(ids) and self.held.isdisjoint(ids)
+
     def skip(self, count: int) -> None:
         """Give out none of the next ``count`` ids before the others have gone round."""
         self.last = (self.last + count - 1) % MAX_PACKET_ID + 1

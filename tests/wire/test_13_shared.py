@@ -217,3 +217,21 @@ def test_members_of_both_versions_share_one_group(broker: Broker) -> None:
     for number in range(10):
         writer.publish(topic, str(number), qos=1)
     assert sorted(int(packet.payload) for mine in gather(members, 10) for packet in mine) == list(range(10))
+
+
+@clauses("MQTT3-4.4.0-1", "MQTT5-4.4.0-1")
+@both
+def test_the_only_member_gets_again_what_it_did_not_confirm(broker: Broker, version: int) -> None:
+    """With DUP and the same ids, as without a group."""
+    topic, group, name = broker.topic(), broker.name(), broker.name()
+    first = broker.durable(version, name)
+    first.subscribe(f"$share/{group}/{topic}", qos=1)
+    writer = broker.connect(version)
+    for number in range(3):
+        writer.publish(topic, str(number), qos=1)
+    before = first.messages(3, acknowledge=False)
+    first.drop()
+    after = broker.resumed(version, name).messages(3)
+    assert [(one.packet_id, one.payload, one.dup) for one in after] == [
+        (one.packet_id, one.payload, True) for one in before
+    ]

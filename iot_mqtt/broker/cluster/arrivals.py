@@ -97,7 +97,7 @@ def _publication(item: Forwarded, run: PublishRun, topic: bytes, wall: float) ->
     # Earlier releases forward aliases.
     arrived = min(item.arrived, wall)
     publication = Publication(named(run, topic), topic, item.publisher, arrived, item.origin)
-    publication.remote = True
+    publication.remote, publication.again = True, item.again
     expires_at = publication.expires_at
     if expires_at is not None:
         # It has waited on its way, maybe for longer than it is meant to live.

@@ -197,6 +197,7 @@ class Peer:
             () if member is None else (member,),
             publication.origin,
             context=publication.forwarded(self.number) if publication.traced else "",
+            again=publication.again,
         )
 
     def lost(self) -> None:

@@ -77,10 +77,12 @@ class Taking:
         cursor: Origin,
         *,
         again: bool = False,
+        had: Sequence[int] = (),
     ) -> int:
         """Put as much of a publication under way as the window has room for; how many messages that is.
 
-        ``again``: they may have been sent in a life of the node before this one.
+        ``again``: they may have been sent before. ``had``: the ids that they had then, if that is known; they have the
+        same where all of these are free [MQTT-4.4.0-1].
         """
         outbound = session.outbound
         count = min(outbound.room, publication.count)
@@ -89,7 +91,7 @@ class Taking:
         if count < publication.count:
             reference = reference.part(0, count)
         out_of_order(session, cursor)
-        ids = outbound.reserve(count)
+        ids = had[:count] if had and outbound.is_free(had[:count]) else outbound.reserve(count)
         flight = Flight(
             session, reference, ids, qos, retain=retain, identifiers=identifiers, origin=cursor if cursor.name else None
         )

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, Final, NamedTuple, Protocol
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.broker.log_cursor import LogCursor, ReadingNode
@@ -18,13 +18,16 @@ from iot_mqtt.broker.shared_groups.dispatch import Dispatch
 from iot_mqtt.broker.shared_groups.members import GroupKeeper, RemoteMember
 from iot_mqtt.broker.shared_groups.names import part_name
 from iot_mqtt.broker.shared_groups.node import Group, Logs, Member
-from iot_mqtt.broker.shared_groups.references import by_position, count_of
+from iot_mqtt.broker.shared_groups.references import by_position, count_of, positions_of
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.log import LogReader, LogRun, Reference
 from iot_mqtt.session import Flight, Segment
 
 log = logging.getLogger(__name__)
 
+#: Stands for clients of which nothing is known; none has this id.
+ANYBODY: Final = "\0"
+_NOBODY: Final[frozenset[str]] = frozenset()
 #: Returned references that are fetched in one go.
 FETCH = 64
 
@@ -84,6 +87,7 @@ class GroupCursor(LogCursor):
         "group",
         "filter",
         "returned",
+        "had",
         "segments",
         "number",
         "shares",
@@ -107,6 +111,8 @@ class GroupCursor(LogCursor):
             self.backlog = 0
         #: To be given to other members first, in the order of their positions.
         self.returned: deque[Reference] = deque()
+        #: By position, of what was returned: the clients that may have been sent it (``ANYBODY``: nobody knows which).
+        self.had: dict[int, frozenset[str]] = {}
         #: What members have under way; of QoS 2 on a node of a cluster, who has it.
         self.segments: dict[Segment, str] = {}
         #: What clients on other nodes have, and how many messages that is.
@@ -194,6 +200,9 @@ class GroupCursor(LogCursor):
 
     def _give(self, member: Member | RemoteMember, part: Publication, reference: Reference) -> int:
         means = self._means
+        if self.had:
+            had = self.had.get(reference.position, _NOBODY)
+            part.again = member.client_id in had or ANYBODY in had
         if isinstance(member, RemoteMember):
             return means.lend(self, member, part, reference)
         taken, confirmed = means.dispatch.give(member, self.group.route(member), part, reference, self)
@@ -207,8 +216,10 @@ class GroupCursor(LogCursor):
 
     # What comes back.
 
-    def give_back(self, references: list[Reference]) -> None:
-        """A member is gone; what it had goes to others, before anything that was published later."""
+    def give_back(self, references: list[Reference], client_id: str | None) -> None:
+        """A member is gone; what it had goes to others, before anything that was published later. ``client_id`` is who
+        may have been sent it.
+        """
         if not references:
             return
         if self.live:
@@ -216,9 +227,26 @@ class GroupCursor(LogCursor):
         self.owe(count_of(references))
         # What a read brings that has begun is newer.
         self.version += 1
-        self.returned = deque(sorted([*self.returned, *references], key=by_position))
+        self.take_back(references, client_id)
+        self._forget_had()
         self._means.journal.moved(self)
         self.go_on_soon()
+
+    def take_back(self, references: Sequence[Reference], client_id: str | None) -> None:
+        """They wait for members again, in the order of their positions."""
+        self.returned = deque(sorted([*self.returned, *references], key=by_position))
+        if client_id is not None:
+            for place in positions_of(references):
+                self.had[place] = self.had.get(place, _NOBODY) | {client_id}
+
+    def _forget_had(self) -> None:
+        """Of messages that are over."""
+        if self.had:
+            left = positions_of(self.returned)
+            for segment in self.segments:
+                for one in segment.flights:
+                    left |= positions_of(one.left if isinstance(one, Lease) else (one.reference,))
+            self.had = {place: had for place, had in self.had.items() if place in left}
 
     def go_on_soon(self) -> None:
         """Read on in a while of this turn, if there is something to read and somebody to take it."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.shared_groups.node import Member, Sending
+from iot_mqtt.broker.shared_groups.packet_ids import PacketIds
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.log import Reference
@@ -15,8 +16,9 @@ from iot_mqtt.topics import Route
 class Dispatch:
     """Gives to sessions of this node, whoever keeps what is given."""
 
-    def __init__(self, sending: Sending, counters: Counters, clock: Clock) -> None:
+    def __init__(self, sending: Sending, ids: PacketIds, counters: Counters, clock: Clock) -> None:
         self._sending = sending
+        self._ids = ids
         self._counters = counters
         self._clock = clock
 
@@ -36,7 +38,13 @@ class Dispatch:
         qos = min(route.qos, publication.qos)
         retain = publication.run.retain and route.retain_as_published
         if qos:
-            return self._sending.take(member, publication, reference, qos, retain, route.identifiers, origin), True
+            take, identifiers = self._sending.take, route.identifiers
+            again = publication.again and qos == 1
+            ids = self._ids.of(member.client_id, origin.name, reference) if again else ()
+            taken = take(member, publication, reference, qos, retain, identifiers, origin, again=again, had=ids)
+            if ids:
+                self._ids.used(member.client_id, origin.name, reference.part(0, taken))
+            return taken, True
         if member.connection is None or not member.connection.writable:
             return 0, False
         member.connection.send_qos0(publication, retain, route.identifiers)

@@ -8,6 +8,7 @@ from iot_mqtt.broker.shared_groups.cursor import GroupCursor, Lease
 from iot_mqtt.broker.shared_groups.lease_book import LeaseBook
 from iot_mqtt.broker.shared_groups.member_side import Leader, MemberSide, unbegun
 from iot_mqtt.broker.shared_groups.node import Member, Progress
+from iot_mqtt.broker.shared_groups.packet_ids import PacketIds
 from iot_mqtt.broker.shared_groups.records import left_of
 from iot_mqtt.ports.log import Reference
 from iot_mqtt.session import Flight
@@ -17,28 +18,41 @@ class MemberFlights:
     """Says who has them from then on: others, the session itself, or a node that it goes to."""
 
     def __init__(
-        self, progress: Progress, book: LeaseBook, member_side: MemberSide, reserve: Callable[[], int]
+        self,
+        progress: Progress,
+        book: LeaseBook,
+        member_side: MemberSide,
+        ids: PacketIds,
+        reserve: Callable[[], int],
     ) -> None:
         self._progress = progress
         self._book = book
         self._member_side = member_side
+        self._ids = ids
         self._reserve = reserve
 
     def member_gone(self, session: Member, *, ended: bool) -> None:
         """It lost its connection: what it has not confirmed is for the others."""
-        returned: dict[GroupCursor, list[Reference]] = {}
+        returned: dict[GroupCursor, tuple[list[Reference], list[Reference]]] = {}
         for flight in _flights(session):
             cursor = flight.origin
+            if isinstance(cursor, Leader | GroupCursor) and not ended:
+                self._ids.remember(session, flight)
             if isinstance(cursor, Leader):
                 self._member_side.member_gone(session, flight, ended=ended)
             if not isinstance(cursor, GroupCursor) or cursor.closed:
                 continue
             for back, _ in unbegun(session, flight):
-                if back.length:
-                    returned.setdefault(cursor, []).append(back)
+                left = min(max(flight.sent - (back.position - flight.reference.position), 0), back.length)
+                sent, unsent = returned.setdefault(cursor, ([], []))
+                if left:
+                    sent.append(back.part(0, left))
+                if left < back.length:
+                    unsent.append(back.part(left, back.length))
             self._progress.finished(session, flight)
-        for cursor, references in returned.items():
-            cursor.give_back(references)
+        for cursor, (sent, unsent) in returned.items():
+            cursor.give_back(sent, session.client_id)
+            cursor.give_back(unsent, None)
 
     def moves(self, session: Member) -> None:
         """It goes on at another node with what it has begun: for the groups that are given out here, that is leased."""

@@ -70,11 +70,17 @@ class LeaseBook:
         self._records.finished(lease)
 
     def give_back(
-        self, cursor: GroupCursor, client_id: str, references: Iterable[Reference], question: int = 0
+        self,
+        cursor: GroupCursor,
+        client_id: str,
+        references: Iterable[Reference],
+        question: int = 0,
+        *,
+        had: bool = True,
     ) -> None:
-        """The same, for others: these messages are here again."""
+        """The same, for others: these messages are here again. ``had``: the client may have been sent them."""
         found = self.take_back(cursor, client_id, references, question)
         count, counters = count_of(found), cursor.node.counters
         counters.messages_restored += count
         counters.messages_borrowed += count
-        cursor.give_back(found)
+        cursor.give_back(found, client_id if had else None)

@@ -63,6 +63,7 @@ class Leases:
         self._records.lent(cursor, lease)
         sent = Publication(part.run, part.topic, part.publisher, part.wall, part.origin)
         sent.logged = LogRun(reference, part.run, part.topic, part.publisher, part.wall, part.origin)
+        sent.again = part.again
         member.lend(sent, cursor.name)
         self._counters.messages_handed_over += count
         self._counters.messages_lent += count
@@ -109,7 +110,7 @@ class Leases:
             if member is not None:
                 member.has_confirmed()
         elif kind in ("returned", "full"):
-            self._book.give_back(cursor, client_id, references, question)
+            self._book.give_back(cursor, client_id, references, question, had=kind == "returned")
             if kind == "full" and member is not None:
                 member.has_taken(cursor.leased.get(client_id, 0))
         elif kind in ("held", "unknown"):

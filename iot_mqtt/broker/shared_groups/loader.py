@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 
-from iot_mqtt.broker.shared_groups.cursor import GroupCursor, Lease
+from iot_mqtt.broker.shared_groups.cursor import ANYBODY, GroupCursor, Lease
 from iot_mqtt.broker.shared_groups.groups import Groups
 from iot_mqtt.broker.shared_groups.lease_book import LeaseBook
 from iot_mqtt.broker.shared_groups.link import GroupLink
 from iot_mqtt.broker.shared_groups.names import split_name
 from iot_mqtt.broker.shared_groups.records import GroupRecords
-from iot_mqtt.broker.shared_groups.references import by_position, count_of, places_of, split
+from iot_mqtt.broker.shared_groups.references import count_of, places_of, split
 from iot_mqtt.broker.shared_groups.registry import Registry
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.log import LogReader, Reference
@@ -88,7 +87,8 @@ class GroupLoader:
 
     def _returned(self, cursor: GroupCursor, references: Sequence[Reference]) -> None:
         """These were with members when an earlier life ended."""
-        cursor.returned = deque(sorted([*cursor.returned, *references], key=by_position))
+        # Whom they were with at QoS 1 is not written down.
+        cursor.take_back(references, ANYBODY)
         waited = count_of(references)
         cursor.owe(waited)
         self._counters.messages_restored += waited

@@ -62,8 +62,13 @@ class Sending(Protocol):
         retain: bool,
         identifiers: tuple[int, ...],
         cursor: Any,
+        *,
+        again: bool,
+        had: Sequence[int],
     ) -> int:
-        """Put as much under way as the window has room for; how many messages that is."""
+        """Put as much under way as the window has room for; how many messages that is. ``again``: they may have been
+        sent before; ``had``: with these ids, if that is known.
+        """
         ...
 
 

@@ -39,6 +39,7 @@ from iot_mqtt.broker.shared_groups.node import (
     Sessions,
     Turn,
 )
+from iot_mqtt.broker.shared_groups.packet_ids import PacketIds
 from iot_mqtt.broker.shared_groups.parts import Parts
 from iot_mqtt.broker.shared_groups.records import GroupRecords
 from iot_mqtt.broker.shared_groups.registry import Registry
@@ -76,12 +77,13 @@ class SharedGroups:
         self._link = link = GroupLink(turn, logs.own.writer, self._heard)
         #: A commit participant.
         self.records = records = GroupRecords(store, logs.own, link, turn.reserve)
-        dispatch = Dispatch(sending, counters, node.clock)
+        self._ids = ids = PacketIds()
+        dispatch = Dispatch(sending, ids, counters, node.clock)
         self._member_side = MemberSide(registry, sessions, link, dispatch, progress, counters)
         self._book = book = LeaseBook(registry, records, int(node.clock.wall()) % LATEST)
         self._search = LeaseSearch(book, store, sessions, node.clock, self._member_side.answer_all)
         self._leases = Leases(registry, book, self._search, records, link, counters)
-        self._flights = MemberFlights(progress, book, self._member_side, turn.reserve)
+        self._flights = MemberFlights(progress, book, self._member_side, ids, turn.reserve)
         self._waiting = WaitingGroups(node.clock, self._want)
         means = Means(node, logs, dispatch, self._leases.lend, records)
         self._groups = groups = Groups(means, registry, records, self._flights, self._waiting, count)
@@ -114,6 +116,7 @@ class SharedGroups:
 
     def moved(self, session: Member) -> None:
         """It goes on at another node, and is in no group of the routing table any more."""
+        self._ids.forget(session.client_id)
         if self._link.clustered:
             self._flights.moves(session)
         self._groups.moved(session)
@@ -121,6 +124,7 @@ class SharedGroups:
 
     def forget(self, session: Member) -> None:
         """Nothing is left of it."""
+        self._ids.forget(session.client_id)
         self._member_side.forget(session)
         self._registry.forget(session)
 

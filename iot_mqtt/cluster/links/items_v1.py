@@ -7,7 +7,8 @@
                    │ user: text (with flag 0x10) │ codec: text │ schema: text (both with flag 0x20)
                    │ context: text (with flag 0x40)
                    flags: 0x01 MQTT 5, 0x02 for plain subscriptions, 0x04 it is in the log, 0x08 a gateway's codec made
-                   it, 0x10 it has a user, 0x20 that codec is told, 0x40 it is traced
+                   it, 0x10 it has a user, 0x20 that codec is told, 0x40 it is traced, 0x80 the member may have been
+                   sent it before
                    topic: only where the wire has an alias for it
                    wire: of one run; for who reads that, of several, each with its topic, if they are neither in the log
                    nor for shared groups
@@ -57,7 +58,7 @@ _REPLY: Final = Struct(">IBI")
 #: Bytes that any item takes.
 LEAST_ITEM: Final = _ITEM.size
 
-_FIVE, _PLAIN, _LOGGED, _READING, _USER, _CODEC, _TRACED = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40
+_FIVE, _PLAIN, _LOGGED, _READING, _USER, _CODEC, _TRACED, _AGAIN = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80
 _FULL, _MORE = 0x01, 0x02
 _REMOVED, _OWNED = 0x02, 0x04
 _REFUSED = 0x01
@@ -74,11 +75,11 @@ def write_item(item: Item) -> bytes:
 
 
 def _write_publication(item: Forwarded) -> bytes:
-    run, topic, publisher, arrived, reference, plain, members, origin, more, context = item
+    run, topic, publisher, arrived, reference, plain, members, origin, more, context, again = item
     name = publisher.encode()
     wire = b"".join([run.wire, *[one.wire for one in more]]) if more else run.wire
     topic = b"" if run.topic else topic
-    flags = (_FIVE if run.five else 0) | (_PLAIN if plain else 0)
+    flags = (_FIVE if run.five else 0) | (_PLAIN if plain else 0) | (_AGAIN if again else 0)
     generation = stream = position = 0
     if reference is not None:
         flags |= _LOGGED
@@ -240,6 +241,7 @@ def _read_publication(payload: bytes, offset: int, after: int) -> Forwarded:
         _origin(flags, texts[group_count : group_count + more]) if flags & (_USER | _READING) else NOBODY,
         tuple(rest),
         texts[-1] if traced else "",
+        flags & _AGAIN != 0,
     )
 
 

@@ -28,6 +28,8 @@ class Member(Subscriber):
         self.kept_back: list[Ack] = []
         self.in_group = False
         self.got: list[bytes] = []
+        #: The same with packet id and DUP.
+        self.sent: list[tuple[bytes, int, bool]] = []
         #: Of it what came at QoS 2.
         self.got_once: list[bytes] = []
         self._left: list[tuple[Line, Decoder]] = []
@@ -82,6 +84,7 @@ class Member(Subscriber):
         else:
             self.world.trace(f"{self.name} gets {packet.payload.decode()} at QoS {packet.qos} dup {packet.dup}")
         self.got.append(packet.payload)
+        self.sent.append((packet.payload, packet.packet_id, packet.dup))
 
     def _gone(self, politely: bool) -> None:
         if self.line is not None and not self.durable:

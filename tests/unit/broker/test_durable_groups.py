@@ -14,6 +14,7 @@ from iot_mqtt.broker.shared_groups.cursor import GroupCursor
 from iot_mqtt.codec import PacketType, Publish
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.grid import CacheName
+from iot_mqtt.session.outbound import SENT_QOS1
 from tests.unit.broker.harness import Client, Node
 from tests.unit.broker.logreaders import NO_PAGES, SHORT, check, durable, forget_old, numbers, publish
 
@@ -383,3 +384,104 @@ def test_a_member_of_qos_0_learns_how_much_time_is_left() -> None:
     reader.subscribe(FILTER, qos=0)
     (message,) = reader.messages()
     assert message.properties.message_expiry_interval == 49
+
+
+def sent_to(client: Client) -> list[tuple[bytes, int, bool]]:
+    """What came to a client that confirms nothing: with its id, and whether with DUP."""
+    return [(one.payload, one.packet_id, one.dup) for one in client.messages()]
+
+
+def test_what_comes_to_the_same_member_again_has_dup_and_its_id() -> None:
+    """[MQTT-4.4.0-1] [MQTT-3.3.1-1] Nobody else has taken it meanwhile; what had not left has no DUP."""
+    node = Node()
+    first = member(node, 0, window=3)
+    publish(node, 0, 5)
+    assert sent_to(first) == [(b"0", 1, False), (b"1", 2, False), (b"2", 3, False)]
+    first.ack(PUBACK, 1)
+    assert sent_to(first) == [(b"3", 4, False)]
+    for _ in range(2):
+        first.lose()
+        first = durable(node, "m0", window=3)
+        assert sent_to(first) == [(b"1", 2, True), (b"2", 3, True), (b"3", 4, True)]
+    first.lose()
+    first = durable(node, "m0", window=1)
+    for payload, packet_id in ((b"1", 2), (b"2", 3), (b"3", 4)):
+        assert sent_to(first) == [(payload, packet_id, True)]
+        first.ack(PUBACK, packet_id)
+    assert sent_to(first) == [(b"4", 5, False)]
+    first.ack(PUBACK, 5)
+    check(node)
+
+
+def test_others_get_it_without_dup_and_the_same_member_with_it() -> None:
+    """Also when it was with another one in between."""
+    node = Node()
+    first, other = member(node, 0), member(node, 1)
+    other.lose()
+    publish(node, 0, 2)
+    assert sent_to(first) == [(b"0", 1, False), (b"1", 2, False)]
+    first.lose()
+    other = durable(node, "m1")
+    assert sent_to(other) == [(b"0", 1, False), (b"1", 2, False)]
+    other.lose()
+    first = durable(node, "m0")
+    assert sent_to(first) == [(b"0", 1, True), (b"1", 2, True)]
+    first.ack(PUBACK, 1, 2)
+    assert node.waiting == 0
+    check(node)
+
+
+def test_an_id_that_is_in_use_is_not_given_twice() -> None:
+    """The message has a new one then, and DUP."""
+    node = Node()
+    first = member(node, 0)
+    publish(node, 0, 2)
+    first.messages()
+    first.lose()
+    outbound = node.session("m0").outbound
+    outbound.entries[2] = SENT_QOS1
+    first = durable(node, "m0")
+    assert sent_to(first) == [(b"0", 3, True), (b"1", 4, True)]
+
+
+def test_after_a_restart_nobody_knows_who_had_it() -> None:
+    """So it has DUP, whoever gets it."""
+    node = Node()
+    first = member(node, 0)
+    publish(node, 0, 2)
+    first.messages()
+    node.restart()
+    assert [(payload, dup) for payload, _, dup in sent_to(durable(node, "m0"))] == [(b"0", True), (b"1", True)]
+
+
+def test_who_had_what_is_forgotten_when_it_is_over() -> None:
+    """Neither the group nor the session remembers more than may come again."""
+    node = Node()
+    first = member(node, 0, window=5)
+    (cursor,) = node.broker.readers.groups
+    for round in range(20):
+        publish(node, round * 5, round * 5 + 5)
+        first.messages()
+        first.lose()
+        first = durable(node, "m0", window=5)
+        assert len(cursor.had) == 5
+        assert len(first.drain()) == 5
+    ids = node.broker.readers.groups._ids._by_client
+    assert not ids
+    publish(node, 100, 110)
+    first.messages()
+    first.lose()
+    assert len(ids["m0"]) == 5
+    durable(node, "m0").disconnect(session_expiry_interval=0)
+    assert not ids
+
+
+def test_what_had_not_left_comes_without_dup() -> None:
+    """It waited for its commit when the member lost its connection."""
+    node = Node()
+    first = member(node, 0)
+    node.hold()
+    node.connect("writer").publish("t", b"x", qos=1)
+    first.lose()
+    node.release()
+    assert sent_to(durable(node, "m0")) == [(b"x", 2, False)]

@@ -62,10 +62,9 @@ def forwarded(draw: st.DrawFn) -> Forwarded:
     reference = Reference(draw(U32), draw(U32), draw(U64), run.count) if draw(st.booleans()) else None
     members = tuple(draw(st.lists(st.tuples(TEXT, TEXT), max_size=3)))
     origin = Origin(draw(TEXT), draw(CODEC))
-    context = draw(st.just("") | TEXT)
-    return Forwarded(
-        run, topic, draw(TEXT), draw(TIME), reference, draw(st.booleans()), members, origin, context=context
-    )
+    context, again = draw(st.just("") | TEXT), draw(st.booleans())
+    sender, arrived, plain = draw(TEXT), draw(TIME), draw(st.booleans())
+    return Forwarded(run, topic, sender, arrived, reference, plain, members, origin, context=context, again=again)
 
 
 @st.composite
@@ -199,6 +198,16 @@ def test_the_context_of_a_trace_is_behind_all_that_was_there_before() -> None:
     assert wire[flags] & 0x40
     unknown = wire[:flags] + bytes((wire[flags] & ~0x40,)) + wire[flags + 1 :]
     assert proto_v1.read(unknown) == (HEAD, Data(1, 0, (item,)))
+
+
+def test_that_a_member_may_have_had_it_is_a_flag() -> None:
+    """Who does not know it reads the same message without it."""
+    item = Forwarded(RUNS[0], b"a", "p", 1.0, Reference(1, 2, 3, RUNS[0].count), plain=False, members=(("g", "c"),))
+    wire = proto_v1.write(HEAD, Data(1, 0, (item._replace(again=True),)))
+    assert proto_v1.read(wire) == (HEAD, Data(1, 0, (item._replace(again=True),)))
+    flags = proto_v1.HEAD_SIZE + 20 + 5
+    assert wire[flags] & 0x80
+    assert proto_v1.write(HEAD, Data(1, 0, (item,))) == wire[:flags] + bytes((wire[flags] & ~0x80,)) + wire[flags + 1 :]
 
 
 def test_a_codec_without_a_name_is_nobodys() -> None:
