@@ -11,9 +11,13 @@ from iot_mqtt.broker.retention_clock import RetentionClock
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.log import Log
 
 logger = logging.getLogger(__name__)
+
+#: An alarm about lost messages stands for so long.
+LOST_SECONDS = 3600.0
 
 
 class Follower(Protocol):
@@ -29,23 +33,43 @@ class Follower(Protocol):
 class Upkeep:
     """Never two at once: a generation is written off and dropped before the next is looked at."""
 
-    __slots__ = ("followers", "_log", "_census", "_turn", "_clock", "_time", "_busy")
+    __slots__ = ("followers", "_log", "_census", "_counters", "_turn", "_clock", "_time", "_busy", "_lost", "_lost_at")
 
-    def __init__(self, log: Log, census: Census, turn: Turn, clock: Clock, time: RetentionClock) -> None:
+    def __init__(
+        self, log: Log, census: Census, counters: Counters, turn: Turn, clock: Clock, time: RetentionClock
+    ) -> None:
         """``time``: by which messages are removed."""
         self._log = log
         self._census = census
+        self._counters = counters
         self._turn = turn
         self._clock = clock
         self._time = time
         self._busy = False
+        #: What sessions had lost when that was looked at, and when (monotonic) it was last more than before.
+        self._lost = 0
+        self._lost_at: float | None = None
         self.followers: list[Follower] = []
 
     def begin(self) -> None:
         """Drop what is due, in the background. Called every few seconds; a failure is tried again then."""
+        self._note_losses()
         if not self._busy:
             self._busy = True
             drive(self._retain(), self._ended, self._failed)
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What an operator has to know, in words."""
+        if self._lost_at is None or self._clock.monotonic() - self._lost_at >= LOST_SECONDS:
+            return ()
+        return (f"sessions have lost {self._lost} messages: the log's retention was over before they were read",)
+
+    def _note_losses(self) -> None:
+        """Also those of other nodes' logs, and what a reader finds missing."""
+        lost = self._counters.dropped[Drop.RETENTION]
+        if lost > self._lost:
+            self._lost, self._lost_at = lost, self._clock.monotonic()
 
     def _ended(self, _: None) -> None:
         self._busy = False
@@ -65,6 +89,7 @@ class Upkeep:
     async def _drop(self, generation: int) -> None:
         # Nothing is read of a generation whose dropping has begun: when it is repeated, nothing is lost once more. The
         # readers here go on until then, so they come last.
+        before = self._counters.dropped[Drop.RETENTION]
         try:
             for follower in self.followers:
                 await follower.write_off(generation)
@@ -73,7 +98,10 @@ class Upkeep:
         finally:
             for follower in self.followers:
                 follower.go_on()
-        logger.info("a generation of the log was dropped", extra={"generation": generation})
+        lost = self._counters.dropped[Drop.RETENTION] - before
+        level = logging.WARNING if lost else logging.INFO
+        logger.log(level, "a generation of the log was dropped", extra={"generation": generation, "lost": lost})
+        self._note_losses()
 
     async def drop(self, generation: int) -> bool:
         """Drop a closed generation by order; False if there is none of that number."""

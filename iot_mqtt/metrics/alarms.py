@@ -72,6 +72,11 @@ _KNOWN: Final = tuple(
             "a longer log.retention keeps more for a platform that is away",
         ),
         (
+            r"^sessions have lost",
+            "retention",
+            "iot-mqtt ctl slow names who is behind; a longer log.retention keeps more for sessions that are away",
+        ),
+        (
             r"^the platform has rejected",
             "uplink_rejected",
             "see the records and the topic of the dead letters, which has to be there and writable",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from iot_mqtt.metrics.facts import ListenerFacts
 from iot_mqtt.metrics.families import FactsCollector, Family, counters, gauge, gauges, histogram, labelled
 from iot_mqtt.metrics.loop_lag import LoopLag
-from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.status import BrokerInfo, LogInfo
 
 __all__ = ["Collector", "Metrics"]
@@ -73,6 +73,10 @@ _LABELLED = (
     ("limited", "limits_reached", "limit", "Requests beyond what an identity may use up."),
     ("errors", "protocol_errors", "reason", "Errors of clients that ended their connection."),
 )
+
+#: Attribute of ``Counters`` → keys that have a sample before they are counted: Prometheus does not see a growth from no
+#: sample to the first count.
+_FROM_THE_START: Mapping[str, Iterable[str]] = {"dropped": Drop}
 
 #: Attribute of ``BrokerInfo``, name, help.
 _GAUGES = (
@@ -175,7 +179,7 @@ class _NodeCollector(Collector):
         yield from gauges(facts, _GAUGES)
         yield from counters(self._counters, _PLAIN)
         for attribute, name, label, text in _LABELLED:
-            yield labelled(name, label, text, getattr(self._counters, attribute))
+            yield labelled(name, label, text, getattr(self._counters, attribute), _FROM_THE_START.get(attribute, ()))
         yield from _listeners(self._listeners())
         latency = self._counters.commit_latency
         yield histogram("grid_commit_latency_seconds", "How long batches took to be committed.", latency)

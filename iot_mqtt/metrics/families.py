@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -53,10 +53,10 @@ def counters(facts: object, table: Table, prefix: str = "") -> Iterator[Family]:
     return (counter(prefix + name, text, getattr(facts, attribute)) for attribute, name, text in table)
 
 
-def labelled(name: str, label: str, text: str, counts: Mapping[str, int]) -> Family:
-    """A counter with one sample for each key, in the order of the keys."""
+def labelled(name: str, label: str, text: str, counts: Mapping[str, int], known: Iterable[str] = ()) -> Family:
+    """A counter with one sample for each key, in the order of the keys; those of ``known`` are there from the start."""
     family = CounterMetricFamily(f"iot_mqtt_{name}", text, labels=(label,))
-    for value, count in sorted(counts.items()):
+    for value, count in sorted({**dict.fromkeys(known, 0), **counts}.items()):
         family.add_metric((str(value),), float(count))
     return family
 

@@ -10,6 +10,9 @@ from prometheus_client.registry import Collector
 
 from iot_mqtt.metrics.families import Family
 
+#: Reasons that have a sample before they are counted, so that Prometheus sees the first of each.
+_DROPS = ("fault", "queue_full", "refused", "too_large", "unreadable")
+
 
 class WebhookFacts(Protocol):
     """One address; its name is its place in the configuration."""
@@ -51,7 +54,7 @@ class WebhooksCollector(Collector):
         for hook in found:
             waiting.add_metric((hook.name,), float(hook.waiting))
             sent.add_metric((hook.name,), float(hook.sent))
-            for family, counts in ((dropped, hook.dropped), (failures, hook.failures)):
+            for family, counts in ((dropped, {**dict.fromkeys(_DROPS, 0), **hook.dropped}), (failures, hook.failures)):
                 for reason, count in sorted(counts.items()):
                     family.add_metric((hook.name, reason), float(count))
         yield from (waiting, sent, dropped, failures)

@@ -103,7 +103,13 @@ def make_view(
         prospects=broker.prospects,
         refuses=lambda: broker.clients.door.refusing is not None,
         uplink=uplink,
-        alarms=[alarms, lambda: broker.time.alarms, lambda: lifecycle.deadlines.alarms, lambda: cluster.alarms],
+        alarms=[
+            alarms,
+            lambda: upkeep.alarms,
+            lambda: broker.time.alarms,
+            lambda: lifecycle.deadlines.alarms,
+            lambda: cluster.alarms,
+        ],
     )
 
 

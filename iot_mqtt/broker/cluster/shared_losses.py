@@ -18,7 +18,7 @@ from typing import Protocol
 
 from iot_mqtt.broker.readers.census import Census
 from iot_mqtt.broker.readers.logs import Logs
-from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.log import writer_of
 
 log = logging.getLogger(__name__)
@@ -73,5 +73,10 @@ class SharedLosses:
 
     async def _here(self, generation: int) -> None:
         reader = self._logs.of(writer_of(generation))
-        if reader is not None:
-            await self._census.write_off_elsewhere(reader, generation)
+        if reader is None:
+            return
+        before = self._counters.dropped[Drop.RETENTION]
+        await self._census.write_off_elsewhere(reader, generation)
+        if lost := self._counters.dropped[Drop.RETENTION] - before:
+            text = "sessions here have lost messages: a generation of another node's log is dropped"
+            log.warning(text, extra={"generation": generation, "lost": lost})

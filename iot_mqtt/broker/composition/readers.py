@@ -58,4 +58,4 @@ class Readers:
         self.outflow.read_on = partial(read_on, self.groups)
         self.census = Census(self.reading, log, routes, sessions, self.groups)
         self.elsewhere_count = ElsewhereCount(self.reading, self.logs, routes, sessions)
-        self.upkeep = Upkeep(log, self.census, turn, clock, runtime.time)
+        self.upkeep = Upkeep(log, self.census, counters, turn, clock, runtime.time)

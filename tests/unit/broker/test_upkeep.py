@@ -13,6 +13,7 @@ from iot_mqtt.ports.grid import CacheName
 from tests.unit.broker.harness import Node, run
 
 HOURLY = LogSettings(generation_seconds=3600, retention_seconds=7200)
+LOST = "sessions have lost 3 messages: the log's retention was over before they were read"
 
 
 def absent(node: Node, name: str = "reader", filter: str = "t") -> None:
@@ -54,6 +55,36 @@ def test_what_is_over_is_dropped_and_counted_for_its_session() -> None:
     assert node.waiting == 2
     assert node.connect("reader", clean=False, expiry=100_000).drain() == [b"4", b"5"]
     assert node.counters.messages_matched == node.counters.messages_delivered + sum(node.dropped().values())
+
+
+def test_a_loss_is_an_alarm_for_an_hour_and_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """It says how many messages it was."""
+    node = Node(log_settings=HOURLY)
+    absent(node)
+    old_and_new(node)
+    assert not node.view.alarms
+    with caplog.at_level(logging.INFO):
+        keep_up(node)
+    assert node.view.alarms == (LOST,)
+    (line,) = [record for record in caplog.records if "was dropped" in record.message]
+    assert (line.levelname, vars(line)["generation"], vars(line)["lost"]) == ("WARNING", 1, 3)
+    node.advance(3590)
+    assert node.view.alarms == (LOST,)
+    node.advance(20)
+    assert not node.view.alarms
+
+
+def test_a_generation_that_nobody_wanted_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Its retention is over, and that is all."""
+    node = Node(log_settings=HOURLY)
+    absent(node)
+    publish(node, b"1", b"2", b"3")
+    assert node.connect("reader", clean=False, expiry=100_000).drain() == [b"1", b"2", b"3"]
+    node.advance(10_800)
+    with caplog.at_level(logging.INFO):
+        keep_up(node)
+    (line,) = [record for record in caplog.records if "was dropped" in record.message]
+    assert (line.levelname, vars(line)["lost"], node.view.alarms) == ("INFO", 0, ())
 
 
 def test_what_a_session_has_taken_costs_it_nothing() -> None:

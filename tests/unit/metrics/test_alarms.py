@@ -57,6 +57,7 @@ def test_names_with_digits_are_different_alarms() -> None:
         ("the uplink does not take messages: refused; 5 wait in the log", "uplink_trouble"),
         ("the uplink falls behind: 7 messages wait in the log, and more every second", "uplink_behind"),
         ("the uplink has lost 5 messages: the log's retention was over before they were taken", "uplink_lost"),
+        ("sessions have lost 5 messages: the log's retention was over before they were read", "retention"),
         ("the platform has rejected 3 records that could not be put among its dead letters", "uplink_rejected"),
         ("listener mqtts goes on with its certificates of before: the files of now cannot be used", "certificate"),
         ("access rules were not reloaded, the old ones stay: /etc/certificate/users: cannot be read", "access"),

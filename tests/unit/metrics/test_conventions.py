@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,24 @@ def test_what_the_documentation_finds_worth_an_alert_has_one() -> None:
     asked = {one.name for rule in rules() for one in selectors(promql_parser.parse(rule["expr"]))}
     assert len(worth) > 10
     assert worth <= asked
+
+
+def test_what_a_node_itself_calls_an_alarm_or_a_loss_has_one() -> None:
+    """Each metric that is 1 while something is wrong, and each that counts what is lost for good."""
+    asked = {one.name for rule in rules() for one in selectors(promql_parser.parse(rule["expr"]))}
+    worth = {name for name in SAMPLES if name.startswith("iot_mqtt_") and re.search("_(alarm|failing|outdated)$", name)}
+    worth |= {name for name in SAMPLES if re.search(r"iot_mqtt_(webhook|uplink)_(dropped|lost)_\w+$", name)}
+    assert len(worth) > 6
+    assert worth <= asked
+
+
+def test_what_retention_takes_once_an_hour_is_asked_for_over_more_than_that() -> None:
+    """A rate over minutes that has to hold for minutes would never see it."""
+    (rule,) = [rule for rule in rules() if 'reason="retention"' in rule["expr"]]
+    comparison: Any = promql_parser.parse(rule["expr"])
+    call = comparison.lhs
+    assert (call.func.name, call.args[0].range) == ("increase", timedelta(hours=2))
+    assert "for" not in rule
 
 
 def test_names_of_alerts_and_places_of_panels_are_their_own() -> None:

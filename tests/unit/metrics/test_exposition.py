@@ -98,6 +98,15 @@ def test_drops_carry_their_reason() -> None:
     assert scrape(Metrics(counters, Facts))["iot_mqtt_messages_dropped_total", (("reason", "queue_full"),)] == 4
 
 
+def test_drops_of_each_reason_are_there_before_the_first() -> None:
+    """Else Prometheus would not see a series grow that begins with its first loss."""
+    found = scrape(Metrics(Counters(), Facts))
+    name = "iot_mqtt_messages_dropped_total"
+    assert {key: value for key, value in found.items() if key[0] == name} == {
+        (name, (("reason", reason),)): 0 for reason in Drop
+    }
+
+
 def test_a_scrape_shows_the_counters_as_they_are_then() -> None:
     """Nothing is copied at construction."""
     counters = Counters()
