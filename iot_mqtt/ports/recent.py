@@ -24,8 +24,8 @@ LONGEST = 256
 class Trouble:
     """One kind of trouble that a client had, with one topic."""
 
-    #: A reason from ``Drop``, "denied_" and what was asked for, or "refused_subscription", "lowered_qos", "limited",
-    #: "repeated_readings".
+    #: A reason from ``Drop``, "denied_" and what was asked for, or "refused_subscription", "refused_retained",
+    #: "refused_disk_full", "unretained_disk_full", "lowered_qos", "limited", "repeated_readings".
     code: str
     #: A topic or a filter; empty where there is none.
     topic: str

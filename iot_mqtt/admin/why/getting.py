@@ -89,6 +89,11 @@ _DROPS: Final[dict[str, tuple[str, str, str]]] = {
         "what it published was refused, because the disk is full",
         "make room, or log.disk_limit",
     ),
+    "unretained_disk_full": (
+        "disk_full",
+        "what it published at QoS 0 was delivered but not retained, because the disk is full",
+        "make room, or log.disk_limit",
+    ),
     "refused_subscription": ("subscription_refused", "a subscription was refused", "mqtt.max_subscriptions"),
     "repeated_readings": (
         "repeated_readings",

@@ -27,7 +27,6 @@ _HELP: Final = {
     _R.TOPIC_ALIAS_INVALID: "choose a smaller --topic-alias",
     _R.PACKET_TOO_LARGE: "the broker takes smaller packets only",
     _R.MESSAGE_RATE_TOO_HIGH: "send more slowly with --rate",
-    _R.QUOTA_EXCEEDED: "a limit of this user or of the broker is used up",
     _R.PAYLOAD_FORMAT_INVALID: "the payload is not the text that --payload-format 1 says it is",
     _R.RETAIN_NOT_SUPPORTED: "leave -r out",
     _R.QOS_NOT_SUPPORTED: "choose a smaller -q",
@@ -38,6 +37,8 @@ _HELP: Final = {
     _R.SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED: "leave --subscription-id out",
     _R.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED: "subscribe without '#' and '+'",
 }
+#: What a reason means, where the broker does not say more.
+_MEANS: Final = {_R.QUOTA_EXCEEDED: "a limit of this user or of the broker is used up"}
 #: MQTT 3 has one code for whatever is wrong with a subscription.
 _REFUSED_FILTER: Final = "what this user may read, and the filter itself, decide; -V 5 says more"
 
@@ -57,7 +58,8 @@ def sentence(reason: int, said: str | None = None, server: str | None = None) ->
         text += f": {plain(said)}"
     if server:
         text += f" (it names {plain(server)})"
-    help = _HELP.get(ReasonCode(reason)) if reason in ReasonCode.__members__.values() else None
+    table = _HELP if said else _HELP | _MEANS
+    help = table.get(ReasonCode(reason)) if reason in ReasonCode.__members__.values() else None
     return f"{text}; {help}" if help else text
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from iot_mqtt.errors import ReasonCode, Refused
 
 NO_ROOM: Final = Refused("", ReasonCode.QUOTA_EXCEEDED)
+DISK_FULL: Final = Refused("the disk is full", ReasonCode.QUOTA_EXCEEDED)
 
 
 class Outcome:

@@ -21,7 +21,7 @@ from iot_mqtt.broker.publication import Publication, publication_of
 from iot_mqtt.broker.publishing.batches import publications_of
 from iot_mqtt.broker.publishing.budget import Budget, Pause
 from iot_mqtt.broker.publishing.fanout import FanOut
-from iot_mqtt.broker.publishing.outcome import Outcome
+from iot_mqtt.broker.publishing.outcome import DISK_FULL, Outcome
 from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.broker.publishing.steps import Sender
 from iot_mqtt.broker.session import Session
@@ -205,7 +205,7 @@ class Publishing:
         counters.recent.note(publication.publisher, "refused_disk_full", publication.topic, publication.count)
         outcome = Outcome()
         for position in range(publication.count):
-            outcome.refuse(position)
+            outcome.deny(position, DISK_FULL)
         return outcome
 
     def may_retain(self, publication: Publication) -> bool:
@@ -231,6 +231,7 @@ class Publishing:
             # It has gone to its receivers all the same. Anything else was refused before, or will be confirmed: there
             # was room when it was taken, and what came with it has used that up.
             counters.messages_refused[Pause.DISK_FULL] += publication.count
+            counters.recent.note(publication.publisher, "unretained_disk_full", publication.topic, publication.count)
         elif self._retention.retain(publication.messages[-1], publication.origin.user):
             outcome.ticket = self.fan_out.store.latest
         else:

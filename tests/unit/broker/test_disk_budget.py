@@ -218,6 +218,16 @@ def test_a_v5_publisher_is_told_for_each_message(qos: int) -> None:
 
 
 @pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize(("wants", "said"), [(True, "the disk is full"), (False, None)])
+def test_a_v5_publisher_is_told_why_in_words_if_it_wants_them(qos: int, wants: bool, said: str | None) -> None:
+    """0x97 alone might be a limit of its user as well."""
+    node = full_node(Disk())
+    writer = node.connect("writer", request_problem_information=wants)
+    answers = [answer for answer in writer.publish("t", b"1", b"2", qos=qos) if isinstance(answer, Ack)]
+    assert [(one.reason, one.properties.reason_string) for one in answers] == [(QUOTA, said)] * 2
+
+
+@pytest.mark.parametrize("qos", [1, 2])
 def test_a_3x_publisher_waits_and_loses_nothing(qos: int) -> None:
     """It is not read from; what it had sent is published in order when there is room."""
     disk = Disk()
@@ -359,6 +369,8 @@ def test_retained_messages_are_not_replaced_but_may_be_removed() -> None:
     writer.publish("kept", b"new", retain=True)
     assert [message.payload for message in node.view.retained()] == [b"old"]
     assert node.counters.messages_refused == {"disk_full": 2}
+    noted = [(one.code, one.topic, one.count) for _, one in node.counters.recent.latest()]
+    assert noted == [("unretained_disk_full", "kept", 1), ("refused_disk_full", "kept", 1)]
     assert reasons(writer.publish("kept", b"", qos=1, retain=True)) == [NONE]
     assert node.view.retained() == []
 
