@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import threading
 from pathlib import Path
@@ -62,6 +63,9 @@ def test_what_was_acknowledged_is_there_again(start_broker: StartBroker, tmp_pat
         client.subscribe(("line/#", 1))
         client.publish("kept", b"value", qos=1, packet_id=1, retain=True)
         client.expect(wire.PUBACK)
+    # A rehearsal opens no listener of the node's: the port of this one is taken until then.
+    changed, taken = broker.data_dir / "changed.yaml", socket.create_server(("127.0.0.1", 0))
+    changed.write_text(f"listeners: {{later: {{protocol: mqtt, port: {taken.getsockname()[1]}}}}}")
     publishing = Publishing(broker.ports["mqtt"])
     publishing.start()
     while publishing.acknowledged < 500:
@@ -75,6 +79,7 @@ def test_what_was_acknowledged_is_there_again(start_broker: StartBroker, tmp_pat
     assert not list((broker.data_dir / "copies").iterdir()), "the copy was left there"
 
     seen = json.loads(backup(broker, "rehearse", str(file), "--secret-file", str(secret), "--json"))
+    taken.close()
     assert (seen["sessions"], seen["retained"], seen["damaged"]) == (1, 1, 0)
     assert before <= seen["messages"] <= after + 1
 
@@ -85,6 +90,7 @@ def test_what_was_acknowledged_is_there_again(start_broker: StartBroker, tmp_pat
     shutil.rmtree(broker.data_dir)
     restored = json.loads(backup(broker, "restore", str(file), "--secret-file", str(secret), "--json"))
     assert restored == made
+    assert "later" in changed.read_text()
     broker.start()
     with Plain(broker.ports["mqtt"], version=5) as client:
         assert client.connect("keeper", clean=False, expiry=3600).body[0] == 1, "session present"

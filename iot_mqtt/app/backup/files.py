@@ -1,8 +1,9 @@
-"""What a node keeps beside its grid: versions of plugins, the audit log, and the files of users and rules.
+"""What a node keeps beside its grid: versions of plugins, the audit log, what was changed of its configuration while it
+ran, and the files of users and rules.
 
-In an archive they are ``plugins/…`` and ``audit/…``, as below the data directory, and ``named/KEY/NAME`` for a file
-that a key of the configuration names. The latter are put back into ``restored/`` of the data directory, because where
-they are to be is for whoever wrote the configuration.
+In an archive they are ``plugins/…``, ``audit/…`` and ``changed.yaml``, as in the data directory, and
+``named/KEY/NAME`` for a file that a key of the configuration names. The latter are put back into ``restored/`` of the
+data directory, because where they are to be is for whoever wrote the configuration.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from stat import S_ISREG
 
 from iot_mqtt.app.backup.errors import BackupError
 from iot_mqtt.app.config import Config
+from iot_mqtt.app.config.changed import FILE as CHANGED
 from iot_mqtt.whole_files import new_file
 
 _FOLDERS = ("audit", "plugins")
@@ -25,7 +27,9 @@ RESTORED = "restored"
 
 def kept_files(config: Config) -> Iterator[tuple[str, bytes]]:
     """Path in the archive, and content; one that goes away meanwhile is left out."""
-    yield from files_below(Path(config.node.data_dir))
+    data_dir = Path(config.node.data_dir)
+    yield from files_below(data_dir)
+    yield from _read(data_dir / CHANGED, CHANGED)
     named = [("auth.users_file", config.auth.users_file)] if config.auth.users_file else []
     named += [("auth.acl_file", name) for name in config.auth.acl_file or ()]
     for key, name in named:
@@ -73,7 +77,7 @@ class Restored:
     def take(self, name: str, content: bytes) -> None:
         """Raises ``BackupError``."""
         parts = PurePosixPath(name).parts
-        if parts[0] not in (*_FOLDERS, _BEGINNINGS, _NAMED):
+        if parts[0] not in (*_FOLDERS, _BEGINNINGS, CHANGED, _NAMED):
             raise BackupError(f"the backup has a file {name!r}, for which there is no place")
         named = parts[0] == _NAMED
         path = self._data_dir.joinpath(RESTORED, *parts[1:]) if named else self._data_dir.joinpath(*parts)

@@ -14,6 +14,7 @@ from iot_mqtt.app.backup.errors import BackupError
 from iot_mqtt.app.backup.files import Restored
 from iot_mqtt.app.backup.grids import alone
 from iot_mqtt.app.backup.work import put_back
+from iot_mqtt.app.config.changed import FILE as CHANGED
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.grid.archive import ArchiveReader, Header, Secret
 from iot_mqtt.grid.log import GridLog, LogSettings
@@ -45,8 +46,15 @@ async def rehearse(reactor: Any, file: BinaryIO, secret: Secret | None, folder: 
     """``folder`` is empty, and may be removed afterwards."""
     began = time.monotonic()
     archive = ArchiveReader(file, secret)
+    restored = Restored(folder)
+
+    def take(name: str, content: bytes) -> None:
+        # Its listeners would be opened: nobody may reach the node of a rehearsal.
+        if name != CHANGED:
+            restored.take(name, content)
+
     async with alone(folder / "grid", reactor) as grid:
-        await put_back(grid, archive, Restored(folder).take)
+        await put_back(grid, archive, take)
         messages, damaged = await _read_through(grid, ReactorClock(reactor))
     sessions = retained = None
     if archive.header.grid == "embedded":

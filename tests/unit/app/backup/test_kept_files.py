@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from iot_mqtt.app.backup import files
-from iot_mqtt.app.backup.files import files_below
+from iot_mqtt.app.backup.files import Restored, files_below, kept_files
+from iot_mqtt.app.config import load_config
+from iot_mqtt.app.config.changed import write_changed
 
 
 def test_what_is_written_while_files_are_copied_is_in_none_of_them(tmp_path: Path) -> None:
@@ -45,3 +47,27 @@ def test_where_the_audit_log_begins_is_read_behind_its_records(tmp_path: Path) -
         copied[name] = content
         (tmp_path / "audit.json").write_bytes(b"behind them")
     assert copied == {"audit/1.jsonl": b"old\n", "audit.json": b"behind them"}
+
+
+def test_what_was_changed_while_the_node_ran_is_copied_and_comes_back(tmp_path: Path) -> None:
+    """Listeners that were opened would else be gone behind a restore, and nobody told."""
+    node, other = tmp_path / "node", tmp_path / "other"
+    node.mkdir()
+    config = load_config(None, [f"node.data_dir={node}"], {})
+    assert dict(kept_files(config)) == {}
+    write_changed(str(node), {"log.level": "debug", "listeners.line7.port": 9700})
+    restored = Restored(other)
+    for name, content in kept_files(config):
+        restored.take(name, content)
+    path = other / "changed.yaml"
+    assert path.read_bytes() == (node / "changed.yaml").read_bytes()
+    assert (path.stat().st_mode & 0o777, restored.written, restored.named) == (0o600, 1, [])
+
+
+def test_what_was_changed_since_is_left_alone(tmp_path: Path) -> None:
+    """And named, as any file that is there already."""
+    write_changed(str(tmp_path), {"log.level": "debug"})
+    restored = Restored(tmp_path)
+    restored.take("changed.yaml", b"log: {level: info}")
+    assert (restored.kept, restored.written) == ([tmp_path / "changed.yaml"], 0)
+    assert "debug" in (tmp_path / "changed.yaml").read_text()
