@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -39,6 +39,8 @@ def commands() -> None:
     """Commands to devices, and what became of them."""
 
 
+#: States of a command of which the end is not known.
+_GOES_ON: Final = ("queued", "sent")
 _COMMANDS = (
     *fields(id="ID", target="TARGET", state="STATE"),
     at("changed_at", "SINCE"),
@@ -97,7 +99,7 @@ def commands_show(node: Node, as_json: bool, command: str, target: str | None) -
 @click.option("--retry", is_flag=True, help="It may be sent twice, if nobody knows whether it has arrived.")
 @click.option("--wants-reply", is_flag=True, help="An MQTT device answers for itself; PUBACK is not enough.")
 @click.option("--key", help="Of two commands with the same key the second is not sent.")
-@click.option("--wait", type=NumberRange(min=0), help="Seconds to wait for its end; exit code 1 unless acked.")
+@click.option("--wait", type=NumberRange(min=0), help="Seconds to wait for its end.")
 @on_node
 def commands_send(
     node: Node,
@@ -110,19 +112,20 @@ def commands_send(
     key: str | None,
     wait: float | None,
 ) -> None:
-    """Send BODY to TARGET, a client id or GATEWAY/DEVICE; `-` reads the body from standard input."""
+    """Send BODY to TARGET, a client id or GATEWAY/DEVICE; `-` reads the body from standard input.
+
+    Exit code 0: it was accepted, and is queued, sent or acked; with --wait: it is acked. 1: it has failed or expired,
+    nobody knows whether it was done, or, with --wait, it is not acked in time.
+    """
     order: dict[str, Any] = {"target": target, "body": sys.stdin.read() if body == "-" else body}
     order |= {"expires_in": expires_in, "retry": retry, "wants_reply": wants_reply, "idempotency_key": key}
     found = node.post("commands", body={name: value for name, value in order.items() if value is not None})
-    if wait is None:
-        _print(found, as_json)
-        return
-    until = time.monotonic() + wait
-    while found["state"] in ("queued", "sent") and time.monotonic() < until:
+    until = time.monotonic() + (wait or 0)
+    while found["state"] in _GOES_ON and time.monotonic() < until:
         time.sleep(_POLL_SECONDS)
         found = node.get("commands", found["id"], query=_of(target))
     _print(found, as_json)
-    if found["state"] != "acked":
+    if found["state"] != "acked" and (wait is not None or found["state"] not in _GOES_ON):
         raise CtlError(f"the command is {found['state']}")
 
 
