@@ -57,9 +57,14 @@ _KNOWN: Final = tuple(
             "send clients to other nodes (drain or rebalance), or start another node",
         ),
         (
+            r"^the uplink does not take messages: .* uplink\.file\.(?:limit|reserve) ",
+            "uplink_room",
+            "remove files of the uplink that were read, or change the key; messages are kept in the log until then",
+        ),
+        (
             r"^the uplink does not take messages",
             "uplink_trouble",
-            "see that the platform can be reached; messages are kept in the log until then",
+            "see that the platform can be reached, or the directory written to; messages stay in the log until then",
         ),
         (
             r"^the uplink falls behind",

@@ -200,7 +200,10 @@ class Rounds:
         free = self._free(self._root)
         self._refused = size
         if free - size < settings.reserve:
-            raise NoRoom(f"{self._root}: {free} bytes are free, uplink.file.reserve keeps {settings.reserve}")
+            raise NoRoom(
+                f"{self._root}: what comes next has {size} bytes, {free} are free, and uplink.file.reserve keeps "
+                f"{settings.reserve} of them"
+            )
         if settings.limit:
             if self._measured_at is None or now - self._measured_at >= MEASURE_SECONDS:
                 self._finished_bytes, self._measured_at = self._measure(), now
@@ -208,8 +211,8 @@ class Rounds:
             # Empty, they take whatever comes at once, or a limit that is too small would stop everything.
             if used and used + size > settings.limit:
                 raise NoRoom(
-                    f"{self._root}: the files take {used} bytes of uplink.file.limit {settings.limit}; "
-                    "remove what has been read, or raise it"
+                    f"{self._root}: the files take {used} bytes, and what comes next {size}: that is more than "
+                    f"uplink.file.limit {settings.limit}"
                 )
         self._refused = 0
 

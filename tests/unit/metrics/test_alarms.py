@@ -6,6 +6,8 @@ import pytest
 
 from iot_mqtt.metrics.alarms import KEPT, LONGEST, MOST, AlarmBook
 
+UPLINK = "the uplink does not take messages: /up"
+
 
 def test_figures_that_change_are_the_same_alarm() -> None:
     """It began when it was first seen, and its text is the last one."""
@@ -55,6 +57,14 @@ def test_names_with_digits_are_different_alarms() -> None:
         ("7000 bytes wait for a commit: publishers are held off", "commit"),
         ("the node is busy: its loop is later than 0.5 s, and newcomers are refused", "busy"),
         ("the uplink does not take messages: refused; 5 wait in the log", "uplink_trouble"),
+        (
+            f"{UPLINK}: the files take 7 bytes, and what comes next 9: that is more than uplink.file.limit 12; 5 wait",
+            "uplink_room",
+        ),
+        (
+            f"{UPLINK}: what comes next has 9 bytes, 5 are free, and uplink.file.reserve keeps 7 of them; 5 wait",
+            "uplink_room",
+        ),
         ("the uplink falls behind: 7 messages wait in the log, and more every second", "uplink_behind"),
         ("the uplink has lost 5 messages: the log's retention was over before they were taken", "uplink_lost"),
         ("sessions have lost 5 messages: the log's retention was over before they were read", "retention"),
