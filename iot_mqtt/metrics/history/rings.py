@@ -149,8 +149,10 @@ class RingFile:
     # Reading.
 
     def fitting(self, begin: float, now: float) -> Ring:
-        """The finest one that reaches back so far; else the longest."""
-        return next((ring for ring in self._rings if begin >= now - ring.span), self._rings[-1])
+        """The finest one that reaches back so far; else the longest. Time passes between a question and its answer: a
+        step more is no reason for a coarser one, though its first value may be gone.
+        """
+        return next((ring for ring in self._rings if begin >= now - ring.span - ring.step), self._rings[-1])
 
     def read(self, ring: Ring, begin: int, end: int, step: int) -> dict[int, Values]:
         """Rows of ``step`` seconds, a multiple of the ring's, from ``begin`` (a multiple of it) up to ``end``."""

@@ -205,11 +205,24 @@ def test_the_longer_ago_the_longer_the_steps(path: Path) -> None:
     kept = Kept(path)
     now = NOW
     assert kept.history.read(["cpu"], now - 3600, now).step == 10
-    assert kept.history.read(["cpu"], now - 3601, now).step == 60
+    assert kept.history.read(["cpu"], now - 3611, now).step == 60
     assert kept.history.read(["cpu"], now - 86400, now).step == 60
     assert kept.history.read(["cpu"], now - 7 * 86400, now).step == 600
     found = kept.history.read(["cpu"], 0, now)
     assert (found.step, found.begin, len(found.series[0].values)) == (600, now - 7 * 86400, 1008)
+
+
+@pytest.mark.parametrize("late", [0.4, 9.9])
+def test_the_last_hour_is_there_by_ten_seconds_also_when_the_question_takes_a_while(path: Path, late: float) -> None:
+    """Whoever asks has looked at the clock before: its hour began an hour and a bit ago."""
+    kept = Kept(path)
+    kept.history.sample()
+    kept.run(400)
+    end = kept.clock.wall() - late
+    found = kept.history.read(["messages_received"], end - 3600, end, 10)
+    values = found.series[0].values
+    assert found.step == 10 and len(values) in (360, 361)
+    assert None not in values[1:-1]
 
 
 @pytest.mark.parametrize(
