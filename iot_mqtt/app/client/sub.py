@@ -41,7 +41,11 @@ class _Enough(Exception):
 )
 @click.option("-E", "--exit-after-suback", "only_subscribe", is_flag=True, help="Stop when the subscriptions are made.")
 @click.option("-R", "--no-retained", "fresh", is_flag=True, help="Do not print retained messages.")
-@click.option("--retained-only", is_flag=True, help="Print retained messages, and stop at the first other one.")
+@click.option(
+    "--retained-only",
+    is_flag=True,
+    help="Print retained messages, and stop at the first other one; -W SECONDS ends it where none comes.",
+)
 @click.option("--remove-retained", is_flag=True, help="Delete each retained message that comes.")
 @click.option("--no-local", is_flag=True, help="Not what this client publishes itself. MQTT 5.")
 @click.option("--retain-as-published", is_flag=True, help="Keep the retain flag as it was published. MQTT 5.")
