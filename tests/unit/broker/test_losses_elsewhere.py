@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
+
+import pytest
 
 from iot_mqtt.broker.cluster.shared_losses import SharedLosses
 from iot_mqtt.codec import PacketType
@@ -73,6 +76,19 @@ def test_what_another_node_drops_is_counted_for_the_session_that_is_owed_it() ->
     assert node.connect("reader", clean=False, expiry=100_000).drain() == [b"4", b"5"]
     assert node.counters.messages_matched == node.counters.messages_delivered + sum(node.dropped().values())
     assert node.view.info().unexplained == 0
+
+
+def test_a_loss_is_told_where_the_session_is(caplog: pytest.LogCaptureFixture) -> None:
+    """Retention went on at the other node, whose operator sees nothing of it."""
+    node, other = pair()
+    absent(node)
+    old_and_new(other)
+    with caplog.at_level(logging.INFO):
+        retain(other)
+    (line,) = [record for record in caplog.records if "have lost" in record.message]
+    assert (line.levelname, vars(line)["lost"]) == ("WARNING", 3)
+    node.broker.readers.upkeep.begin()
+    assert node.view.alarms == ("sessions have lost 3 messages: the log's retention was over before they were read",)
 
 
 def test_what_was_taken_before_costs_nothing() -> None:
