@@ -77,4 +77,5 @@ def _over(certificate: _Shown, now: float) -> bool:
 def _error(code: int, text: str) -> ssl.SSLCertVerificationError:
     error = ssl.SSLCertVerificationError(text)
     error.verify_code, error.verify_message = code, text
+    error.reason = "CERTIFICATE_VERIFY_FAILED"
     return error
