@@ -117,6 +117,11 @@ class Sender(Client):
         self._orders[order.name] = order
         self._send(order)
 
+    @property
+    def waits(self) -> bool:
+        """Whether it has no answer to something."""
+        return bool(self._under_way)
+
     def _send(self, order: Ordered) -> None:
         packet_id = self.next_id()
         self._under_way[packet_id] = order
@@ -257,9 +262,9 @@ class CommandWorld(World):
             raise Broken(f"told: {order} was settled twice: {record}")
 
     def all_over(self) -> bool:
-        """Whether nothing waits any more."""
+        """Whether nothing waits any more, and nothing that was sent is still to be answered."""
         records = self.records()
-        return all(
+        return not any(sender.waits for sender in self.senders) and all(
             order.name in records and records[order.name].state.final and order.last_told == records[order.name].state
             for order in self.orders.values()
             if order.accepted
