@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol, TypeAlias
 
+from mypy_extensions import mypyc_attr
+
 from iot_mqtt.broker.allowance import Allowance
 from iot_mqtt.broker.claims import ClaimCursor
 from iot_mqtt.broker.log_cursor import LogCursor, Replay
@@ -26,6 +28,7 @@ Line: TypeAlias = deque[Delivery | Piece | Row]
 _NO_SUBSCRIPTIONS: Final[Mapping[str, Subscription]] = MappingProxyType({})
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ClientConnection(Stage):
     """Where a session's client is connected, as sessions and what sends to them know it.
 

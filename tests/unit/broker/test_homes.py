@@ -7,8 +7,11 @@ from typing import Any, cast
 
 import pytest
 
+from iot_mqtt.broker.allowance import allowance_of
 from iot_mqtt.broker.cluster.claims import MAX_WAITING, Claims
 from iot_mqtt.broker.cluster.departed import Departed
+from iot_mqtt.broker.session import ClientConnection
+from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
 from iot_mqtt.ports.access import Principal
 from iot_mqtt.ports.cluster import Claim
@@ -36,16 +39,19 @@ class Peers:
         self._done.pop(0)(claim, "so")
 
 
-class Asking:
+class Asking(ClientConnection):
     """A connection that waits to be opened."""
 
-    patient, ctx = False, None
-
     def __init__(self, claims: Claims, user: str) -> None:
+        super().__init__(allowance_of(MqttSettings()))
         self.principal = Principal("c", user)
-        self.closed = self.opened = False
+        self.opened = False
         self.told: ReasonCode | None = None
         claims.claim(cast(Any, self), "c", self._open)
+
+    @property
+    def patient(self) -> bool:
+        return False
 
     def _open(self) -> None:
         self.opened = True
