@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.publication import Publication, logged_publication
@@ -27,14 +28,16 @@ class SessionCursor(OrderedCursor):
 
     __slots__ = ("_claims", "_claims_version", "_filters")
 
-    node: Reading
-
     def __init__(self, node: Reading, session: KeptSession, log: LogReader, position: int, *, live: bool) -> None:
         super().__init__(node, session, log, position, live=live)
         self._claims: dict[bytes, Claims] | None = None
         self._claims_version = 0
         #: Of ``since``, while it reads on.
         self._filters: FilterSet | None = None
+
+    @property
+    def _here(self) -> Reading:
+        return cast(Reading, self.node)
 
     def room(self) -> int:
         return window_of(self.session)
@@ -44,16 +47,16 @@ class SessionCursor(OrderedCursor):
         return self.session.connection is None
 
     def begin_read(self) -> None:
-        self.node.progress.begin(self.session)
+        self._here.progress.begin(self.session)
         if self.session.application and self.ahead is None:
-            count = min(self.room(), self.node.read_messages)
-            if self.node.application_turns.must_wait(self, count):
+            count = min(self.room(), self._here.read_messages)
+            if self._here.application_turns.must_wait(self, count):
                 return
         super().begin_read()
 
     def lose(self, count: int) -> None:
         self.over(count)
-        self.session.drop(self.node.counters, Drop.RETENTION, count)
+        self.session.drop(self._here.counters, Drop.RETENTION, count)
 
     # Messages.
 
@@ -76,7 +79,7 @@ class SessionCursor(OrderedCursor):
             # What waits there came before.
             self.fall_behind(logged.position, publication.count)
             return
-        taken = self.node.outflow.take(self.session, publication, logged.reference, qos, retain, identifiers, self)
+        taken = self._here.outflow.take(self.session, publication, logged.reference, qos, retain, identifiers, self)
         if taken < publication.count:
             self.fall_behind(logged.position + taken, publication.count - taken)
 
@@ -92,7 +95,7 @@ class SessionCursor(OrderedCursor):
             and session.outbound.room >= count
             and (not session.elsewhere or self.may_take(runs[-1]))
         ):
-            self.node.outflow.take_alike(session, runs, identifiers, self)
+            self._here.outflow.take_alike(session, runs, identifiers, self)
         else:
             for publication, run in zip(publications, runs, strict=True):
                 self.offer(publication, run, 1, False, identifiers)  # noqa: FBT003 - not retained
@@ -105,7 +108,7 @@ class SessionCursor(OrderedCursor):
             count, subscription = alike(runs, at, self._claims_on, room)
             if count > 1 and subscription is not None:
                 identifiers = () if subscription.identifier is None else (subscription.identifier,)
-                self.dealt_with(self.node.outflow.take_alike(session, runs[at : at + count], identifiers, self))
+                self.dealt_with(self._here.outflow.take_alike(session, runs[at : at + count], identifiers, self))
                 at += count
             elif super().take_runs(runs[at : at + 1]):
                 at += 1
@@ -119,20 +122,22 @@ class SessionCursor(OrderedCursor):
         qos = 0 if route is None else min(route.qos, run.run.qos)
         if route is None or qos == 0:
             return length
+        doubt = self.doubt
         if qos == 2:
             # It would be written, had it been sent, and it would have been sent before what is behind it.
-            self.doubt = None
+            self.doubt = doubt = None
             self.session.outbound.let_go()
-        doubt = self.doubt if self.doubt is not None and self.doubt.covers(run.position) else None
+        if doubt is not None and not doubt.covers(run.position):
+            doubt = None
         publication = logged_publication(run)
-        if publication.expired(self.node.clock.wall()):  # [MQTT-3.3.2-5]
+        if publication.expired(self._here.clock.wall()):  # [MQTT-3.3.2-5]
             if doubt is not None:
                 out_of_order(self.session)
             self.dealt_with(length)
-            self.session.drop(self.node.counters, Drop.EXPIRED, length, publication.topic, run.publisher)
+            self.session.drop(self._here.counters, Drop.EXPIRED, length, publication.topic, run.publisher)
             return length
         retain = run.run.retain and route.retain_as_published
-        taken = self.node.outflow.take(
+        taken = self._here.outflow.take(
             self.session, publication, run.reference, qos, retain, route.identifiers, self, again=doubt is not None
         )
         if doubt is not None:
@@ -183,7 +188,7 @@ class SessionCursor(OrderedCursor):
         self.session.outbound.let_go()
         if self.past:
             self.past = None
-            self.node.progress.moved(self.session)
+            self._here.progress.moved(self.session)
         if not self.session.durable:
             # The session ends with its connection now, and is served like all of these again.
             self.session.let_go(self)

@@ -112,12 +112,12 @@ class ElsewhereCursor(SessionCursor):
 
     def is_offered(self) -> bool:
         if self._is_held:
-            self.node.links.wants_more(self)
+            self._here.links.wants_more(self)
             return False
-        return self.node.links.rests(self, self.log.writer)
+        return self._here.links.rests(self, self.log.writer)
 
     def nothing_there(self) -> None:
-        if not self.node.links.is_ending(self.log.writer):
+        if not self._here.links.is_ending(self.log.writer):
             super().nothing_there()
 
     def offer(
@@ -132,17 +132,17 @@ class ElsewhereCursor(SessionCursor):
         if known > 0:
             # It was read before the link brought it, and counted then.
             known = min(known, publication.count)
-            self.node.counters.messages_matched -= known
+            self._here.counters.messages_matched -= known
             if known == publication.count:
                 return
             if self.live:
                 self.fall_behind(self.position, 0)
-                self.node.call_soon(self.read_on)
+                self._here.call_soon(self.read_on)
             self.owe(publication.count - known)
             return
         if not self.live and (self._is_held or logged.position < self.until):
             # Whether it is owed is known when it is read, and it is counted then.
-            self.node.counters.messages_matched -= publication.count
+            self._here.counters.messages_matched -= publication.count
             self.learns_of(logged)
             return
         super().offer(publication, logged, qos, retain, identifiers)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from mypy_extensions import mypyc_attr
+
 from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.readers.application_turns import ApplicationTurns
 from iot_mqtt.broker.readers.replay_turns import ReplayTurns
@@ -42,6 +44,7 @@ class Links(Protocol):
         ...
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Unlinked:
     """The ``Links`` of a sole node."""
 

@@ -25,7 +25,7 @@ import logging
 import re
 from datetime import UTC, datetime
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, done, drive
 from iot_mqtt.broker.log_cursor import Replay
@@ -112,7 +112,6 @@ class ReplayCursor(Replay):
 
     __slots__ = ("session", "subscription", "began", "sought")
 
-    node: Reading
     #: What it wants is logged, whoever else wants it.
     records: ClassVar[bool] = True
 
@@ -129,13 +128,17 @@ class ReplayCursor(Replay):
         self.sought: float | None = None
         self.backlog = 0
 
+    @property
+    def _here(self) -> Reading:
+        return cast(Reading, self.node)
+
     def begin_read(self) -> None:
-        self.node.replay_turns.ask(self)
+        self._here.replay_turns.ask(self)
 
     def read_in_turn(self) -> None:
         """It is its turn."""
-        if self.node.outflow.must_wait(self):
-            self.node.replay_turns.read_ended(self)
+        if self._here.outflow.must_wait(self):
+            self._here.replay_turns.read_ended(self)
         else:
             self.reading = True
             drive(self._read_once(), done, self._failed)
@@ -144,15 +147,15 @@ class ReplayCursor(Replay):
         try:
             await self._read()
         finally:
-            self.node.replay_turns.read_ended(self)
+            self._here.replay_turns.read_ended(self)
 
     def caught_up(self) -> None:
-        self.node.replay_turns.over(self)
+        self._here.replay_turns.over(self)
 
     def begin(self, begin: int | float) -> None:
         """Find the place to begin at, and read."""
         if not self.idle:
-            self.node.replay_turns.begun(self)
+            self._here.replay_turns.begun(self)
         if isinstance(begin, int):
             self._found(begin)
             return
@@ -165,12 +168,12 @@ class ReplayCursor(Replay):
         self.position = min(position, self.began)
         self.sought, self.reading = None, False
         if not self.closed:
-            self.node.progress.moved(self.session)
+            self._here.progress.moved(self.session)
             self.read_on()
 
     def _not_found(self, begin: float, error: BaseException) -> None:
         logger.error("reading the log failed; trying again: %s", error)
-        self.node.clock.call_later(RETRY_SECONDS, partial(self._seek_again, begin))
+        self._here.clock.call_later(RETRY_SECONDS, partial(self._seek_again, begin))
 
     def _seek_again(self, begin: float) -> None:
         if not self.closed:
@@ -205,7 +208,7 @@ class ReplayCursor(Replay):
 
     def lose(self, count: int) -> None:
         self.over(count)
-        self.session.drop(self.node.counters, Drop.RETENTION, count)
+        self.session.drop(self._here.counters, Drop.RETENTION, count)
 
     def receive(self, fan_out: FanOut, publication: Publication, source: Session | None, outcome: Outcome) -> None:
         """As a receiver: history and what is live come from one cursor, through the log."""
@@ -241,15 +244,15 @@ class ReplayCursor(Replay):
         length = run.reference.length
         if self.is_own(run):
             return length
-        wall = self.node.clock.wall()
+        wall = self._here.clock.wall()
         publication = logged_publication(run, wall)
         if publication.expired(wall):  # [MQTT-3.3.2-5]
-            self.session.drop(self.node.counters, Drop.EXPIRED, length, publication.topic, run.publisher)
+            self.session.drop(self._here.counters, Drop.EXPIRED, length, publication.topic, run.publisher)
             taken = length
         else:
             taken = self._give(publication, run)
         if run.position < self.began:
-            self.node.counters.messages_matched += taken
+            self._here.counters.messages_matched += taken
         else:
             self.over(taken)
         return taken
@@ -262,11 +265,11 @@ class ReplayCursor(Replay):
         retain = publication.run.retain and subscription.retain_as_published
         identifiers = () if subscription.identifier is None else (subscription.identifier,)
         if qos:
-            return self.node.outflow.take(session, publication, run.reference, qos, retain, identifiers, self)
+            return self._here.outflow.take(session, publication, run.reference, qos, retain, identifiers, self)
         if session.connection is None or not session.connection.writable:
             return 0
         session.connection.send_qos0(publication, retain, identifiers)
         session.connection.write_out()
         # Nothing will be acknowledged; a restart goes on behind it.
-        self.node.progress.moved(session)
+        self._here.progress.moved(session)
         return publication.count
