@@ -621,7 +621,7 @@ CLUSTER: Final = (
     Mutation(
         "cluster.end-of-a-log-unwaited",
         "iot_mqtt/broker/readers/elsewhere.py",
-        "if not self.node.links.is_ending(self.log.writer):",
+        "if not self._here.links.is_ending(self.log.writer):",
         "if True:",
         ("tests/unit/broker/test_in_order.py",),
         "a publisher's messages come in another order when its node ends",
