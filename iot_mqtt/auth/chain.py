@@ -5,15 +5,17 @@ Each listener may have a chain of its own; the others share one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import chain, repeat
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from iot_mqtt.auth.vouched import STRANGERS, Vouching
 from iot_mqtt.errors import MqttError, ReasonCode
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
 from iot_mqtt.ports.addresses import source_of
 
+#: What an ``async def`` of such a verdict returns; it is handed on as it is, for each that is awaited costs a client.
+Asking = Coroutine[Any, Any, Principal | Denied]
 NOBODY: Final = Denied(ReasonCode.NOT_AUTHORIZED, "nobody vouches for this client")
 
 
@@ -62,8 +64,8 @@ class Chain:
         self._vouching = vouching
         self._guessed_wrong = guessed_wrong
 
-    async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
-        return await self._ask(attempt, [])
+    def authenticate(self, attempt: ConnectAttempt) -> Asking:
+        return self._ask(attempt, [])
 
     async def explain(self, attempt: ConnectAttempt) -> tuple[list[Said], Principal | Denied]:
         """What each link says, and what would become of the attempt. It costs what a login costs."""
@@ -104,8 +106,8 @@ class Chains:
         self._general = general
         self._of_listeners = dict(of_listeners)
 
-    async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
-        return await self.of(attempt.listener).authenticate(attempt)
+    def authenticate(self, attempt: ConnectAttempt) -> Asking:
+        return self.of(attempt.listener).authenticate(attempt)
 
     def use(self, listener: str, chain: Chain | None) -> None:
         """Ask this chain for the clients of a listener; None: the general one."""

@@ -258,15 +258,14 @@ class Access:
     def may_come(self, who: Principal) -> bool:
         """Whether a client could be let in now by the link that let it in; where that is not known, by any."""
         owner = who.owner
-        others = self._links.intersection(VOUCHING if owner else NAMELESS)
-        if who.link:
-            others &= {who.link}
+        vouching = VOUCHING if owner else NAMELESS
+        others = who.link in vouching and who.link in self._links if who.link else not self._links.isdisjoint(vouching)
         if not owner:
-            return bool(others)
+            return others
         if who.generation != self._generation(owner) or self.accounts.is_disabled(owner):
             return False
         by_password = self.accounts.find(owner) is not None or not self._links.intersection(STORES)
-        return bool(others) or (by_password and who.link not in VOUCHING)
+        return others or (by_password and who.link not in VOUCHING)
 
     def _is_kept(self, name: str) -> bool:
         return self.accounts.find(name) is not None and not self.accounts.is_disabled(name)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from iot_mqtt.auth.accounts import Accounts
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal, is_user_name
+from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal, is_user_name, vouched_for
 from iot_mqtt.ports.addresses import host_of, written
 
 #: Characters of a name that a refusal quotes.
@@ -35,7 +35,7 @@ class Vouching:
         if owner and not self._accounts.may_be(owner, attempt.client_id):
             return NOT_HIS
         generation = self._generation(owner) if owner else 0
-        return principal._replace(address=written(host_of(attempt.peer)), generation=generation, link=by)
+        return vouched_for(principal, written(host_of(attempt.peer)), generation, by)
 
 
 #: Where no user is kept.

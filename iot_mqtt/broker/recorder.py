@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
 from iot_mqtt.native import PacketRing
+from iot_mqtt.ports.named import made
 from iot_mqtt.ports.recording import RecorderSettings, Recording, RecordingInfo
 
 __all__ = ["Recorded", "Recorder", "is_over", "recording_of"]
@@ -43,8 +44,8 @@ def is_over(recorded: Recorded) -> bool:
 def recording_of(recorded: Recorded) -> Recording:
     """What is known of the connection, with its packets."""
     until = recorded.until if is_over(recorded) else None
-    info = RecordingInfo(recorded.client_id, recorded.peer, recorded.since, until, recorded.end)
-    return Recording(info, recorded.image())
+    info = made(RecordingInfo, (recorded.client_id, recorded.peer, recorded.since, until, recorded.end))
+    return made(Recording, (info, recorded.image()))
 
 
 class Recorder:

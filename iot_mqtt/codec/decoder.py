@@ -60,6 +60,13 @@ _READERS: Final[dict[PacketType, Callable[[Reader, int, ProtocolVersion, Role], 
     PacketType.AUTH: auth.read,
 }
 
+_FIRST: Final = Phase.FIRST
+_OPEN: Final = Phase.OPEN
+_OVER: Final = Phase.OVER
+_SERVER: Final = Role.SERVER
+_V5: Final = ProtocolVersion.V5
+_PUBLISH: Final = PacketType.PUBLISH
+_CONNECT: Final = PacketType.CONNECT
 #: ``_mode`` while the connection is not open and the scan must keep away.
 _CLOSED: Final = -1
 #: Bytes of all topics that aliases of a connection stand for, or of each on the average where there are many; looked at
@@ -107,7 +114,7 @@ class Decoder:
         *,
         max_connect_size: int | None = None,
         topic_alias_maximum: int | None = None,
-        role: Role = Role.SERVER,
+        role: Role = _SERVER,
         version: ProtocolVersion | None = None,
         routes: dict[bytes, Any] | None = None,
     ) -> None:
@@ -135,9 +142,9 @@ class Decoder:
         #: Bytes of the last packet that came in large pieces; 0: the last that came in pieces is smaller.
         self.large = 0
         self._mode = _CLOSED
-        self._phase = Phase.FIRST
-        if role is Role.SERVER and version is not None:
-            self._enter(Phase.OPEN)
+        self._phase = _FIRST
+        if role is _SERVER and version is not None:
+            self._enter(_OPEN)
 
     @property
     def buffered(self) -> int:
@@ -167,9 +174,9 @@ class Decoder:
     def _feed_slowly(self, data: bytes) -> list[Item]:
         """With bytes left from before, or before the connection is open, or after it is over."""
         items: list[Item] = []
-        if self._phase is Phase.OVER:
+        if self._phase is _OVER:
             return items
-        if self._phase is Phase.FIRST and not self._held and self._role is Role.SERVER:
+        if self._phase is _FIRST and not self._held and self._role is _SERVER:
             usual = self._usual_connect(data)
             if usual is not None:
                 return [usual]
@@ -189,7 +196,7 @@ class Decoder:
         self._scan(data, 0, items, 0)
         if len(behind) > missing:
             # As in ``_carry_on``: one packet, which is not a PUBLISH, may change routes.
-            self._scan(behind, missing, items, 0 if data[0] >> 4 == PacketType.PUBLISH else native.IN_ORDER)
+            self._scan(behind, missing, items, 0 if data[0] >> 4 == _PUBLISH else native.IN_ORDER)
         return items
 
     def _usual_connect(self, data: bytes) -> Packet | None:
@@ -200,7 +207,7 @@ class Decoder:
             return None  # said again below, once the version is known
         if packet is not None:
             self.version = packet.version
-            self._enter(Phase.OPEN)
+            self._enter(_OPEN)
         return packet
 
     def _scan(self, data: bytes, pos: int, items: list[Item], order: int) -> None:
@@ -224,7 +231,7 @@ class Decoder:
         end = len(data)
         self._added = 0
         try:
-            while pos < end and self._phase is not Phase.OVER:
+            while pos < end and self._phase is not _OVER:
                 after = self._named(data, pos, items)
                 if after > pos:
                     pos = after
@@ -239,13 +246,13 @@ class Decoder:
                     mode = self._mode | native.IN_ORDER
                     pos = self._scanner.scan(data, pos, items, self._limit, mode, self.routes)
         except MqttError as error:
-            self._enter(Phase.OVER)
+            self._enter(_OVER)
             # The traceback would keep the buffer alive.
             items.append(error.with_traceback(None))
 
     def _named(self, data: bytes, pos: int, items: list[Item]) -> int:
         """Take PUBLISH packets that have aliases, by their topics; return where the first stands that is not right."""
-        if self._mode < 0 or not self._mode & native.NAMES or data[pos] >> 4 != PacketType.PUBLISH:
+        if self._mode < 0 or not self._mode & native.NAMES or data[pos] >> 4 != _PUBLISH:
             return pos
         names = {} if self._names is None else self._names
         room = ALIAS_ADDED - self._added
@@ -295,7 +302,7 @@ class Decoder:
             self.large = self._need if self._need >= PIECE else 0
             return -1
         reader = Reader(data, start, stop)
-        packet = self._read_connect(reader, start - pos) if kind is PacketType.CONNECT else self._read(reader, head)
+        packet = self._read_connect(reader, start - pos) if kind is _CONNECT else self._read(reader, head)
         reader.finish()
         if phase is not self._phase:
             self._enter(phase)
@@ -311,7 +318,7 @@ class Decoder:
             byte = data[pos + index]
             size |= (byte & 127) << 7 * (index - 1)
             if byte < 128:
-                if not byte and index > 1 and self.version is ProtocolVersion.V5:
+                if not byte and index > 1 and self.version is _V5:
                     raise Malformed("the remaining length is longer than it need be")  # [MQTT-1.5.5-1]
                 return size, pos + index + 1
         raise Malformed("the remaining length is longer than four bytes")
@@ -320,7 +327,7 @@ class Decoder:
         start = reader.pos
         version, bridge = connect.read_version(reader)
         self.version = version
-        if version is ProtocolVersion.V5 and head_size > 2 and not reader.data[start - 1]:
+        if version is _V5 and head_size > 2 and not reader.data[start - 1]:
             # The version was not known when the length was read.
             raise Malformed("the remaining length is longer than it need be")  # [MQTT-1.5.5-1]
         return connect.read(reader, version, bridge=bridge)
@@ -332,7 +339,7 @@ class Decoder:
         if isinstance(packet, Publish):
             if self._mode & native.NAMES and packet.properties.topic_alias is not None:
                 raise self._wrong(packet.properties.topic_alias)
-            items.append(run_of_one(packet, wire, self.version is ProtocolVersion.V5))
+            items.append(run_of_one(packet, wire, self.version is _V5))
         elif isinstance(packet, Ack):
             last = items[-1] if items else None
             if (
@@ -358,8 +365,8 @@ class Decoder:
         self._phase = phase
         self._mode = _CLOSED
         self._limit = self._largest
-        if phase is Phase.OPEN:
-            five = native.FIVE if self.version is ProtocolVersion.V5 else 0
-            self._mode = five | (native.FROM_CLIENT if self._role is Role.SERVER else 0)
+        if phase is _OPEN:
+            five = native.FIVE if self.version is _V5 else 0
+            self._mode = five | (native.FROM_CLIENT if self._role is _SERVER else 0)
             if five and self._aliases is not None:
                 self._mode |= native.NAMES

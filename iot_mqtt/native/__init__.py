@@ -33,6 +33,7 @@ __all__ = [
     "RowReader",
     "RowWriter",
     "Scanner",
+    "accept",
     "acks",
     "decode",
     "decoded",
@@ -50,6 +51,7 @@ __all__ = [
     "recode",
     "rewrite",
     "send",
+    "send_end",
     "serve",
     "write_at",
 ]
@@ -101,7 +103,7 @@ if TYPE_CHECKING or not USE_NATIVE:
     from iot_mqtt.native._pure_packets import PacketRing
     from iot_mqtt.native._pure_records import message_record
     from iot_mqtt.native._pure_rows import RowReader
-    from iot_mqtt.native._pure_sockets import Turns, receive, send
+    from iot_mqtt.native._pure_sockets import Turns, accept, receive, send, send_end
     from iot_mqtt.native._pure_syncing import serve, write_at
 else:
     from iot_mqtt.native._appending import RowWriter
@@ -123,5 +125,5 @@ else:
         recode,
         rewrite,
     )
-    from iot_mqtt.native._sockets import Turns, receive, send
+    from iot_mqtt.native._sockets import Turns, accept, receive, send, send_end
     from iot_mqtt.native._syncing import serve, write_at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -13,6 +14,32 @@ _IN: Final = select.EPOLLIN
 MOST: Final = 1024
 #: Seconds after which a turn ends without an event: what epoll takes as milliseconds has 31 bits.
 LONGEST: Final = 2_000_000
+
+
+def accept(descriptor: int) -> tuple[int, tuple[Any, ...]] | None:
+    """A connection that a listening socket has, which never waits, and where its peer is, as ``socket.accept`` has it;
+    None when there is none now.
+    """
+    # The system says of which family it is, and so are the addresses.
+    listening = socket.socket(fileno=descriptor)
+    try:
+        accepted, address = listening._accept()  # type: ignore[attr-defined]
+    except BlockingIOError:
+        return None
+    finally:
+        listening.detach()
+    os.set_blocking(accepted, False)
+    return accepted, address
+
+
+def send_end(descriptor: int) -> None:
+    """Have the peer told that nothing follows; it may go on."""
+    # With a family, whichever it is, the system is not asked for it.
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, descriptor)
+    try:
+        sock.shutdown(socket.SHUT_WR)
+    finally:
+        sock.detach()
 
 
 def receive(descriptor: int, room: int) -> bytes | None:
@@ -50,6 +77,7 @@ class Turns:
         "_over",
         "_poller",
         "_raised",
+        "_reads",
         "_selectables",
     )
 
@@ -57,6 +85,7 @@ class Turns:
         self,
         poller: select.epoll,
         selectables: dict[int, Any],
+        reads: set[int],
         at_end: list[Callable[[], None]],
         over: Callable[[Any, BaseException], None],
         raised: Callable[[Any, Exception], None],
@@ -65,6 +94,7 @@ class Turns:
     ) -> None:
         self._poller = poller
         self._selectables = selectables
+        self._reads = reads
         self._at_end = at_end
         self._over = over
         self._raised = raised
@@ -74,6 +104,12 @@ class Turns:
         self.ready = 1
         #: There is something else to do than turns; whoever has it to do sets it.
         self.interrupted = False
+
+    def watch(self, descriptor: int, reader: Any) -> None:
+        """A descriptor that is new, and known to be a socket, is to be read."""
+        self._poller.register(descriptor, _IN)
+        self._reads.add(descriptor)
+        self._selectables[descriptor] = reader
 
     def run(self, until: float) -> None:
         """Turns until they are interrupted, or the monotonic clock says so."""

@@ -4,11 +4,12 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.dict cimport PyDict_GetItem
-from cpython.list cimport PyList_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals, PyErr_SetFromErrno
+from cpython.list cimport PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_XDECREF
 from libc.errno cimport EAGAIN, EINTR, errno
+from libc.stdint cimport uint16_t, uint32_t
 
 
 cdef extern from "Python.h":
@@ -16,17 +17,48 @@ cdef extern from "Python.h":
     int _PyBytes_Resize(PyObject **data, Py_ssize_t size) except -1
 
 cdef extern from "sys/socket.h" nogil:
-    enum: MSG_DONTWAIT, MSG_NOSIGNAL
+    enum: MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_NONBLOCK, SOCK_CLOEXEC, AF_INET, AF_INET6, SHUT_WR
+    ctypedef unsigned int socklen_t
+    cdef struct sockaddr:
+        unsigned short sa_family
+    int accept4(int descriptor, sockaddr *address, socklen_t *size, int flags)
+    int shutdown(int descriptor, int how)
     ssize_t c_recv "recv"(int descriptor, void *data, size_t size, int flags)
     ssize_t c_send "send"(int descriptor, const void *data, size_t size, int flags)
 
+cdef extern from "netinet/in.h" nogil:
+    cdef struct in_addr:
+        uint32_t s_addr
+    cdef struct in6_addr:
+        unsigned char s6_addr[16]
+    cdef struct sockaddr_in:
+        uint16_t sin_port
+        in_addr sin_addr
+    cdef struct sockaddr_in6:
+        uint16_t sin6_port
+        uint32_t sin6_flowinfo, sin6_scope_id
+        in6_addr sin6_addr
+    uint16_t ntohs(uint16_t value)
+    uint32_t ntohl(uint32_t value)
+    enum: INET_ADDRSTRLEN
+
+cdef extern from "arpa/inet.h" nogil:
+    const char *inet_ntop(int family, const void *address, char *text, socklen_t size)
+
+cdef extern from "netdb.h" nogil:
+    enum: NI_NUMERICHOST, NI_NUMERICSERV, NI_MAXHOST
+    int getnameinfo(
+        const sockaddr *address, socklen_t size, char *host, socklen_t most, char *service, socklen_t longest, int flags
+    )
+
 cdef extern from "sys/epoll.h" nogil:
-    enum: EPOLLIN
+    enum: EPOLLIN, EPOLL_CTL_ADD
     ctypedef union epoll_data_t:
         int fd
     cdef struct epoll_event:
         unsigned int events
         epoll_data_t data
+    int epoll_ctl(int epoll, int what, int descriptor, epoll_event *event)
     int epoll_wait(int epoll, epoll_event *events, int most, int milliseconds)
 
 cdef extern from "time.h" nogil:
@@ -45,6 +77,47 @@ cdef enum:
 
 #: What small reads are received into: only those who hold the interpreter lock use it.
 cdef char _room[SHORT]
+
+
+cdef union Address:
+    sockaddr any
+    sockaddr_in four
+    sockaddr_in6 six
+
+
+def accept(int descriptor):
+    """The same as ``_pure_sockets.accept``."""
+    cdef Address address
+    cdef socklen_t size = sizeof(address)
+    cdef int accepted
+    while True:
+        accepted = accept4(descriptor, &address.any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC)
+        if accepted >= 0:
+            return accepted, _written(&address, size)
+        if errno == EAGAIN:
+            return None
+        if errno != EINTR:
+            PyErr_SetFromErrno(OSError)
+        PyErr_CheckSignals()
+
+
+cdef _written(Address *address, socklen_t size):
+    cdef char host[NI_MAXHOST]
+    if address.any.sa_family == AF_INET:
+        inet_ntop(AF_INET, &address.four.sin_addr, host, INET_ADDRSTRLEN)
+        return host.decode("ascii"), ntohs(address.four.sin_port)
+    if address.any.sa_family != AF_INET6 or getnameinfo(
+        &address.any, size, host, NI_MAXHOST, NULL, 0, NI_NUMERICHOST | NI_NUMERICSERV
+    ):
+        return "", 0
+    six = &address.six
+    return host.decode("ascii"), ntohs(six.sin6_port), ntohl(six.sin6_flowinfo), six.sin6_scope_id
+
+
+def send_end(int descriptor):
+    """The same as ``_pure_sockets.send_end``."""
+    if shutdown(descriptor, SHUT_WR) < 0:
+        PyErr_SetFromErrno(OSError)
 
 
 def receive(int descriptor, Py_ssize_t room):
@@ -124,12 +197,16 @@ cdef class Turns:
     cdef readonly int ready
     cdef int _epoll
     cdef dict _selectables
+    cdef set _reads
     cdef list _at_end
     cdef object _over, _raised, _other, _failed
 
-    def __init__(self, poller, dict selectables not None, list at_end not None, over, raised, other, failed):
+    def __init__(
+        self, poller, dict selectables not None, set reads not None, list at_end not None, over, raised, other, failed
+    ):
         self._epoll = poller.fileno()
         self._selectables = selectables
+        self._reads = reads
         self._at_end = at_end
         self._over = over
         self._raised = raised
@@ -137,6 +214,16 @@ cdef class Turns:
         self._failed = failed
         self.ready = 1
         self.interrupted = False
+
+    def watch(self, int descriptor, reader):
+        """The same as ``_pure_sockets.Turns.watch``."""
+        cdef epoll_event event
+        event.events = EPOLLIN
+        event.data.fd = descriptor
+        if epoll_ctl(self._epoll, EPOLL_CTL_ADD, descriptor, &event) < 0:
+            PyErr_SetFromErrno(OSError)
+        self._reads.add(descriptor)
+        self._selectables[descriptor] = reader
 
     def run(self, double until):
         """The same as ``_pure_sockets.Turns.run``."""

@@ -11,7 +11,7 @@ from iot_mqtt.pipeline.idle import IdleEvent, IdleStage, IdleWatch
 from iot_mqtt.pipeline.layout import Layout, StageFactory
 from iot_mqtt.pipeline.listener import Listening, listen
 from iot_mqtt.pipeline.login_budget import LoginBudget, LoginLimit
-from iot_mqtt.pipeline.mqtt import MqttCodecStage
+from iot_mqtt.pipeline.mqtt import MqttCodecs, MqttCodecStage
 from iot_mqtt.pipeline.pipeline import Pipeline
 from iot_mqtt.pipeline.ports import CalmPort
 from iot_mqtt.pipeline.reasons import CloseReason
@@ -51,6 +51,7 @@ __all__ = [
     "LoginBudget",
     "LoginLimit",
     "MqttCodecStage",
+    "MqttCodecs",
     "OutboxSettings",
     "Pipeline",
     "ReactorClock",

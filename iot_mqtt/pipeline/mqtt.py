@@ -16,7 +16,7 @@ from iot_mqtt.errors import MqttError
 from iot_mqtt.pipeline.stage import Batch, Context, Stage
 from iot_mqtt.values import ProtocolVersion
 
-__all__ = ["MqttCodecStage"]
+__all__ = ["MqttCodecStage", "MqttCodecs"]
 
 
 class MqttCodecStage(Stage):
@@ -67,3 +67,28 @@ class MqttCodecStage(Stage):
                 ctx.fire_failed(last)
                 return
         ctx.fire_read(items)
+
+
+class MqttCodecs:
+    """Makes the codecs of a listener, one for each connection: a ``partial`` would have its arguments looked up by
+    their names each time.
+    """
+
+    __slots__ = ("_max_connect_size", "_max_packet_size", "_routes", "_topic_alias_maximum")
+
+    def __init__(
+        self, max_packet_size: int, max_connect_size: int, topic_alias_maximum: int, routes: dict[bytes, Any]
+    ) -> None:
+        self._max_packet_size = max_packet_size
+        self._max_connect_size = max_connect_size
+        self._topic_alias_maximum = topic_alias_maximum
+        self._routes = routes
+
+    def codec(self) -> Stage:
+        """The next one."""
+        return MqttCodecStage(
+            self._max_packet_size,
+            max_connect_size=self._max_connect_size,
+            topic_alias_maximum=self._topic_alias_maximum,
+            routes=self._routes,
+        )

@@ -2,8 +2,7 @@
 # mypy: disable-error-code="no-untyped-call"
 """Ports: Twisted's, with a shorter loop that accepts.
 
-They lean on ``socket._accept``, which Python's own ``accept`` is made of: it gives a descriptor. A channel needs no
-more than that, and the admin port makes a socket of it.
+What is accepted is a descriptor. A channel needs no more than that, and the admin port makes a socket of it.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ from typing import Any
 
 from twisted.internet import tcp
 from twisted.python import log
+
+from iot_mqtt.native import accept
 
 __all__ = ["CalmPort", "ChannelPort"]
 
@@ -49,20 +50,20 @@ class CalmPort(tcp.Port):
     _said = -SAY_SECONDS
 
     def doRead(self) -> None:
-        accept = self.socket._accept  # type: ignore[union-attr]
+        listening = self.fileno()
         for _ in range(self.accepts):
             if self.disconnecting:
                 return
             try:
-                descriptor, client = accept()
-            except BlockingIOError:
-                return
+                accepted = accept(listening)
             except OSError as error:
                 if error.errno in _EXHAUSTED:
                     self._rest(error)
                     return
                 continue  # that connection was gone before it was accepted, or a filter of the kernel has refused it
-            wait = self.serve(descriptor, client)
+            if accepted is None:
+                return
+            wait = self.serve(*accepted)
             if wait:
                 self._pause(wait)
                 return

@@ -22,7 +22,6 @@ Everything else is Twisted's.
 
 from __future__ import annotations
 
-import select
 import threading
 import time
 from collections.abc import Callable
@@ -36,7 +35,6 @@ from iot_mqtt import native
 
 __all__ = ["TurnReactor", "install"]
 
-_IN = select.EPOLLIN
 #: Seconds that a thread of the pool gets to end.
 THREAD_SECONDS = 1.0
 #: Seconds after which the reactor looks up without an event: what epoll takes as milliseconds has 31 bits.
@@ -64,8 +62,10 @@ class TurnReactor(epollreactor.EPollReactor):
         self.call_at_turn_end: Callable[[Callable[[], None]], None] = at_end.append
         super().__init__()
         self._turns = native.Turns(
-            self._poller, self._selectables, at_end, self._over, self._raised, self._other, log.err
+            self._poller, self._selectables, self._reads, at_end, self._over, self._raised, self._other, log.err
         )
+        #: ``addReader`` for a descriptor that is new, and known to be a socket.
+        self.watch: Callable[[int, Any], None] = self._turns.watch
 
     def _initThreadPool(self) -> None:
         super()._initThreadPool()
@@ -76,12 +76,6 @@ class TurnReactor(epollreactor.EPollReactor):
     def ready(self) -> int:
         """Descriptors that have something in this turn."""
         return self._turns.ready
-
-    def watch(self, descriptor: int, reader: Any) -> None:
-        """``addReader`` for a descriptor that is new, and known to be a socket."""
-        self._poller.register(descriptor, _IN)
-        self._reads.add(descriptor)
-        self._selectables[descriptor] = reader
 
     def mainLoop(self) -> None:
         while self._started:

@@ -20,7 +20,7 @@ from twisted.internet.interfaces import IHalfCloseableDescriptor, IReadWriteDesc
 from twisted.python.failure import Failure
 from zope.interface import classImplements  # type: ignore[import-untyped]
 
-from iot_mqtt.native import receive, send
+from iot_mqtt.native import receive, send, send_end
 from iot_mqtt.pipeline import reasons
 from iot_mqtt.pipeline.channel import Channel, ChannelSettings
 from iot_mqtt.pipeline.doorman import ConnectionCounts, Doorman
@@ -61,7 +61,6 @@ class ChannelTransport(Link):
     )
 
     def __init__(self, factory: ChannelFactory, descriptor: int, channel: Channel) -> None:
-        os.set_blocking(descriptor, False)
         self._factory = factory
         #: -1: it is closed.
         self._descriptor = descriptor
@@ -213,7 +212,7 @@ class ChannelTransport(Link):
         if self._input_ended:
             return main.CONNECTION_DONE
         try:
-            _send_end(self._descriptor)
+            send_end(self._descriptor)
         except OSError:
             return main.CONNECTION_LOST
         channel = self.channel
@@ -243,18 +242,10 @@ def whole_packets(room: int, size: int, missing: int) -> int:
     return whole if whole * 2 >= room >= missing else room
 
 
-def _send_end(descriptor: int) -> None:
-    # With a family, whichever it is, the system is not asked for it.
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, descriptor)
-    try:
-        sock.shutdown(socket.SHUT_WR)
-    finally:
-        sock.detach()
-
-
 def _reset(descriptor: int) -> None:
     """Have the peer told at once, by a reset, that nobody reads or writes any more."""
     with suppress(OSError):
+        # With a family, whichever it is, the system is not asked for it.
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, descriptor)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

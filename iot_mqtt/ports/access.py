@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.named import made
 from iot_mqtt.values import Standing
 
 
@@ -112,6 +113,12 @@ class Principal(NamedTuple):
     def standing(self) -> Standing:
         """What of it is kept with a will."""
         return Standing(self.groups, self.address, self.brought_rules, self.link)
+
+
+def vouched_for(principal: Principal, address: str, generation: int, link: str) -> Principal:
+    """The same once it is known where it comes from, which user of its name it is, and who says so."""
+    fields: tuple[Any, ...] = principal
+    return made(Principal, fields[:5] + (address,) + fields[6:8] + (generation, link))  # noqa: RUF005 - a list is slower
 
 
 def user_of(identity: str) -> str:

@@ -46,11 +46,12 @@ _TEXTS: Final = {
     "unfinished_total": "too much was held of packets that were not complete, and the client's had begun first",
     "failed": "an error of the node",
 }
+_SUCCESS: Final = ReasonCode.SUCCESS
 
 
 def by_client(reason: ReasonCode) -> str:
     """The name of an end that the client asked for, with its reason."""
-    if reason is ReasonCode.SUCCESS:
+    if reason is _SUCCESS:
         return CLIENT_DISCONNECTED
     if reason is ReasonCode.DISCONNECT_WITH_WILL:
         return _WITH_WILL

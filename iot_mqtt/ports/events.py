@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from iot_mqtt.ports.named import made
+
 __all__ = [
     "ALARM_CLEARED",
     "ALARM_RAISED",
@@ -88,7 +90,7 @@ class Events:
     def note(self, kind: str, names: Sequence[str], values: Sequence[object]) -> None:
         """The same of what happens often: ``names`` is one tuple for all of a kind."""
         self.last += 1
-        event = Event(self.last, self._wall(), kind, names, values)
+        event = made(Event, (self.last, self._wall(), kind, names, values))
         self._kept.append(event)
         for watch in self.watchers:
             watch(event)

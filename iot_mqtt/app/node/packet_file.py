@@ -48,9 +48,17 @@ def slot_of(recording: Recording) -> bytes:
 
 def _what(info: RecordingInfo) -> bytes:
     """In JSON, as ``json.dumps`` has it in three times as long."""
-    until = "null" if info.until is None else repr(info.until)
-    text = f'"client_id": {_quoted(info.client_id)}, "peer": {_quoted(info.peer)}, "end": {_quoted(info.end)}'
-    return f'{{{text}, "since": {info.since!r}, "until": {until}}}'.encode()
+    until = "null" if info.until is None else _seconds(info.until)
+    return (
+        f'{{"client_id": {_quoted(info.client_id)}, "peer": {_quoted(info.peer)}, "end": {_quoted(info.end)}, '
+        f'"since": {_seconds(info.since)}, "until": {until}}}'
+    ).encode()
+
+
+def _seconds(value: float) -> str:
+    """Milliseconds are all that the recorder has; ``repr`` takes longer than everything else."""
+    milliseconds = int(value * 1000 + 0.5)
+    return f"{milliseconds // 1000}.{milliseconds % 1000:03}"
 
 
 def slots_of(recordings: Mapping[int, Recording | None]) -> Iterator[tuple[int, bytes]]:

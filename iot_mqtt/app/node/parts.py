@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from iot_mqtt.app.config.folders import grid_dir
@@ -14,7 +13,7 @@ from iot_mqtt.app.config.tls_checks import make_tls_settings
 from iot_mqtt.app.migrated import refuse_migrated
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.conduct import Patience
-from iot_mqtt.broker.connections.connection import Connection, Kind
+from iot_mqtt.broker.connections.connection import Kind
 from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
 from iot_mqtt.devices import Accompanied, DevicesSettings
 from iot_mqtt.devices.link import LinkServices, LinkSettings, make_stage
@@ -28,7 +27,7 @@ from iot_mqtt.pipeline import (
     ListenerSettings,
     LoginBudget,
     LoginLimit,
-    MqttCodecStage,
+    MqttCodecs,
     OutboxSettings,
     StageFactory,
     Visitors,
@@ -164,13 +163,12 @@ def make_layout(
         durable = config.durable_sessions.enable and told.durable_sessions
         protocol: tuple[str, StageFactory] = (
             "mqtt",
-            partial(
-                MqttCodecStage,
+            MqttCodecs(
                 settings.max_packet_size,
-                max_connect_size=settings.max_connect_size,
-                topic_alias_maximum=settings.topic_alias_maximum,
-                routes=broker.routing.routes.classes,
-            ),
+                settings.max_connect_size,
+                settings.topic_alias_maximum,
+                broker.routing.routes.classes,
+            ).codec,
         )
         frames = told.protocol == "frames"
         if frames:
@@ -180,7 +178,7 @@ def make_layout(
                 protocol,
                 (
                     "broker",
-                    partial(Connection, broker.serving(Kind(durable, frames, told.codec))),
+                    broker.serving(Kind(durable, frames, told.codec)).connection,
                 ),
             ]
         )

@@ -30,6 +30,7 @@ from iot_mqtt.ports.access import (
     Principal,
 )
 from iot_mqtt.ports.addresses import host_of
+from iot_mqtt.ports.named import made
 
 #: The rest of a CONNECT: who the client is, what it may do, and what its exchange has for it.
 Admitted = Callable[[Connection, Principal, Permissions, bytes | None], None]
@@ -135,15 +136,18 @@ def attempt_of(connection: Connection) -> ConnectAttempt:
     connect, ctx = connection.connect, connection.ctx
     assert connect is not None and ctx is not None
     channel = ctx.channel
-    return ConnectAttempt(
-        connect.client_id,
-        connect.username,
-        connect.password,
-        channel.peer,
-        channel.listener,
-        int(connect.version),
-        channel.certificate_name,
-        channel.certificate or NO_NAMES,
+    return made(
+        ConnectAttempt,
+        (
+            connect.client_id,
+            connect.username,
+            connect.password,
+            channel.peer,
+            channel.listener,
+            int(connect.version),
+            channel.certificate_name,
+            channel.certificate or NO_NAMES,
+        ),
     )
 
 

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from iot_mqtt.broker.connections.client_writer import ClientWriter
 from iot_mqtt.codec import Packet, PacketType
 from iot_mqtt.errors import ReasonCode
+
+_PUBACK: Final = PacketType.PUBACK
+_PUBREC: Final = PacketType.PUBREC
+_SUCCESS: Final = ReasonCode.SUCCESS
 
 
 class Waiting:
@@ -27,7 +32,7 @@ class Waiting:
         ticket: int,
         type: PacketType,
         ids: list[int],
-        reason: ReasonCode = ReasonCode.SUCCESS,
+        reason: ReasonCode = _SUCCESS,
         data: bytes | None = None,
         call: Callable[[], None] | None = None,
     ) -> None:
@@ -82,14 +87,12 @@ class AnswerWriter(ClientWriter):
 
     answers: Answers | None
 
-    def answer(
-        self, type: PacketType, ids: list[int], ticket: int = 0, reason: ReasonCode = ReasonCode.SUCCESS
-    ) -> None:
+    def answer(self, type: PacketType, ids: list[int], ticket: int = 0, reason: ReasonCode = _SUCCESS) -> None:
         """Acknowledge once ``ticket`` is committed, in order behind earlier answers."""
         if self.answers is None and ticket <= self.output.store.committed:
             self.send(self.written(type, ids, reason))
             return
-        if type is PacketType.PUBACK and self.session is not None:
+        if type is _PUBACK and self.session is not None:
             self.session.inbound.unacknowledged += len(ids)
         self._waiting().acknowledge(ticket, type, ids, reason)
 
@@ -128,9 +131,9 @@ class AnswerWriter(ClientWriter):
             if answer.call is not None:
                 answer.call()
                 continue
-            if answer.type is PacketType.PUBACK or answer.type is PacketType.PUBREC:
+            if answer.type is _PUBACK or answer.type is _PUBREC:
                 self.output.turn.acknowledged += len(answer.ids)
-            if answer.type is PacketType.PUBACK and self.session is not None:
+            if answer.type is _PUBACK and self.session is not None:
                 self.session.inbound.unacknowledged -= len(answer.ids)
             self.send(answer.data or self.written(answer.type, answer.ids, answer.reason))
         if answers:

@@ -6,6 +6,7 @@ Bytes gather in ``_out`` and leave as one write at the end of the turn.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from iot_mqtt.broker.allowance import Allowance
 from iot_mqtt.broker.connections.fitting import fitting
@@ -36,6 +37,10 @@ class Output:
     store: Store
     counters: Counters
     clock: Clock
+
+
+_PUBREL: Final = PacketType.PUBREL
+_SUCCESS: Final = ReasonCode.SUCCESS
 
 
 class ClientWriter(ClientConnection):
@@ -100,7 +105,7 @@ class ClientWriter(ClientConnection):
 
     def send_pubrel(self, ids: list[int]) -> None:
         """PUBREL for exchanges whose PUBREC is safely noted."""
-        self.send(self.written(PacketType.PUBREL, ids, ReasonCode.SUCCESS))
+        self.send(self.written(_PUBREL, ids, _SUCCESS))
 
     # The session's messages.
 

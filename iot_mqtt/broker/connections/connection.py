@@ -109,6 +109,10 @@ class Serving:
     #: Of clients of whom nothing is said.
     allowance: Allowance
 
+    def connection(self) -> Connection:
+        """The next one."""
+        return Connection(self)
+
 
 class Connection(AnswerWriter):
     """One client's connection, from accept to close."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import ClientConnection, Session
@@ -14,6 +15,8 @@ from iot_mqtt.broker.sessions.wills import Wills
 from iot_mqtt.codec import Connect
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.clock import Clock
+
+_SUCCESS: Final = ReasonCode.SUCCESS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +57,7 @@ class Attaching:
                 session.connection.disconnect(ReasonCode.SESSION_TAKEN_OVER, "another connection has this client id")
             # Closing has ended it, if it was to end with its connection.
             if (anew or not isinstance(session, KeptSession)) and not session.ended:  # [MQTT-3.1.2-4]
-                self.ending.end(session, ReasonCode.SUCCESS)
+                self.ending.end(session, _SUCCESS)
         finally:
             self.sessions.opening = None
         return self.sessions.get(session.client_id)
@@ -87,7 +90,7 @@ class Attaching:
             session.disconnected_at = self.clock.wall()
         self.sessions.others.changed(session)
         if not isinstance(session, KeptSession) or session.expiry_interval == 0:  # [MQTT-3.1.2-23]
-            self.ending.end(session, ReasonCode.SUCCESS)
+            self.ending.end(session, _SUCCESS)
             return
         self.wills.connection_lost(session)
         self.keeping.left(session)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from iot_mqtt.broker.kept_session import KeptSession
 from iot_mqtt.broker.session import Session
@@ -16,6 +16,7 @@ from iot_mqtt.session import QueuedInAll
 from iot_mqtt.values import ProtocolVersion
 
 S = TypeVar("S", bound=Session)
+_V5: Final = ProtocolVersion.V5
 
 
 class Sessions:
@@ -103,7 +104,7 @@ class Sessions:
 
     def interval(self, connect: Connect, longest: int) -> int:
         """The expiry interval that this CONNECT gets, within what is granted to its client."""
-        if connect.version is ProtocolVersion.V5:
+        if connect.version is _V5:
             return min(connect.properties.session_expiry_interval or 0, longest)
         return 0 if connect.clean_start else longest
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import time
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -82,6 +84,58 @@ def test_a_broken_connection_takes_nothing(form: ModuleType, pair: Pair) -> None
     assert form.send(number, b"x") == -1
 
 
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_who_comes_is_accepted(form: ModuleType, family: socket.AddressFamily, host: str) -> None:
+    """One after the other, with the address as Python has it, and without ever waiting; then nobody."""
+    with socket.socket(family) as listening:
+        try:
+            listening.bind((host, 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        listening.listen()
+        listening.setblocking(False)
+        assert form.accept(listening.fileno()) is None
+        clients = [socket.create_connection(listening.getsockname()[:2]) for _ in range(2)]
+        for client in clients:
+            descriptor, address = form.accept(listening.fileno())
+            assert address == client.getsockname()
+            assert not os.get_blocking(descriptor)
+            assert not os.get_inheritable(descriptor)
+            assert form.receive(descriptor, 10) is None
+            client.sendall(b"x")
+            assert form.receive(descriptor, 10) == b"x"
+            os.close(descriptor)
+            client.close()
+        number = listening.fileno()
+        assert form.accept(number) is None
+    with pytest.raises(OSError, match="descriptor"):
+        form.accept(number)
+
+
+def test_a_socket_that_listens_to_files_has_no_addresses(form: ModuleType, tmp_path: Path) -> None:
+    """Only that somebody is there is said."""
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as client:
+        listening.bind(str(tmp_path / "socket"))
+        listening.listen()
+        client.connect(listening.getsockname())
+        descriptor, address = form.accept(listening.fileno())
+        os.close(descriptor)
+        assert not any(address)
+
+
+def test_an_end_may_be_sent_and_the_other_still_sends(form: ModuleType, pair: Pair) -> None:
+    """FIN, and no more."""
+    ours, theirs = pair
+    form.send_end(ours.fileno())
+    assert theirs.recv(1) == b""
+    theirs.sendall(b"x")
+    assert form.receive(ours.fileno(), 1) == b"x"
+    number = ours.fileno()
+    ours.close()
+    with pytest.raises(OSError, match="descriptor"):
+        form.send_end(number)
+
+
 class Reader:
     """What is watched."""
 
@@ -102,11 +156,13 @@ class Watched:
     def __init__(self, form: ModuleType) -> None:
         self.log: list[Any] = []
         self.selectables: dict[int, Reader] = {}
+        self.reads: set[int] = set()
         self.poller = select.epoll()
         self.at_end: list[Any] = []
         self.turns = form.Turns(
             self.poller,
             self.selectables,
+            self.reads,
             self.at_end,
             lambda one, why: self.log.append(("over", one, why)),
             lambda one, error: self.log.append(("raised", one, error)),
@@ -126,6 +182,23 @@ def watched(form: ModuleType) -> Iterator[Watched]:
     made = Watched(form)
     yield made
     made.poller.close()
+
+
+def test_a_new_socket_is_watched(watched: Watched, pair: Pair) -> None:
+    """It is known, and read; not twice, and not where there is none."""
+    ours, theirs = pair
+    reader = Reader(watched.log)
+    watched.turns.watch(ours.fileno(), reader)
+    assert watched.reads == {ours.fileno()}
+    assert watched.selectables == {ours.fileno(): reader}
+    theirs.sendall(b"x")
+    watched.turns.turn(5)
+    assert watched.log == [("read", reader)]
+    with pytest.raises(FileExistsError):
+        watched.turns.watch(ours.fileno(), reader)
+    with pytest.raises(OSError, match="descriptor"):
+        watched.turns.watch(10_000, reader)
+    assert watched.reads == {ours.fileno()}
 
 
 def test_who_can_be_read_is(watched: Watched, pair: Pair) -> None:

@@ -77,14 +77,18 @@ def test_both_twins_offer_the_same() -> None:
         "write_at",
         "NUMBER",
         "Turns",
+        "accept",
         "receive",
         "send",
+        "send_end",
     }
     assert native.ConnectReader in (_connecting.ConnectReader, _pure_connecting.ConnectReader)
     assert native.lines in (_lines.lines, _pure_lines.lines)
     assert native.object_line in (_lines.object_line, _pure_lines.object_line)
     assert native.serve in (_syncing.serve, _pure_syncing.serve)
     assert native.write_at in (_syncing.write_at, _pure_syncing.write_at)
+    assert native.accept in (_sockets.accept, _pure_sockets.accept)
+    assert native.send_end in (_sockets.send_end, _pure_sockets.send_end)
     assert native.receive in (_sockets.receive, _pure_sockets.receive)
     assert native.send in (_sockets.send, _pure_sockets.send)
     assert native.Turns in (_sockets.Turns, _pure_sockets.Turns)

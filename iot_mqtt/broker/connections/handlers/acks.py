@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.kept_session import KeptSession, is_durable
 from iot_mqtt.broker.publishing.accompanying import Accompaniment
@@ -16,6 +18,12 @@ from iot_mqtt.ports.store import Store
 from iot_mqtt.session import RELEASED, Delivery, Flight
 from iot_mqtt.session.outbound import Entry
 
+_PUBACK: Final = PacketType.PUBACK
+_PUBREC: Final = PacketType.PUBREC
+_PUBREL: Final = PacketType.PUBREL
+_PUBCOMP: Final = PacketType.PUBCOMP
+_SUCCESS: Final = ReasonCode.SUCCESS
+_NOT_FOUND: Final = ReasonCode.PACKET_IDENTIFIER_NOT_FOUND
 FAILURE = 0x80
 
 
@@ -33,10 +41,10 @@ class AcksHandler:
         self._accompaniment = accompaniment
         self._counters = counters
         self._by_type = {
-            PacketType.PUBACK: self._on_puback,
-            PacketType.PUBREC: self._on_pubrec,
-            PacketType.PUBREL: self._on_pubrel,
-            PacketType.PUBCOMP: self._on_pubcomp,
+            _PUBACK: self._on_puback,
+            _PUBREC: self._on_pubrec,
+            _PUBREL: self._on_pubrel,
+            _PUBCOMP: self._on_pubcomp,
         }
 
     def serve(self, connection: Connection, run: AckRun) -> None:
@@ -44,7 +52,7 @@ class AcksHandler:
         session = connection.session
         assert session is not None
         self._counters.packets_received[run.type._name_] += len(run.ids)
-        if session.__class__ is KeptSession and run.type is not PacketType.PUBREL:
+        if session.__class__ is KeptSession and run.type is not _PUBREL:
             freed(session, run.ids)
         self._by_type[run.type](connection, session, run)
         if session.durable:
@@ -79,8 +87,8 @@ class AcksHandler:
                 entry = outbound.receive(packet_id)
                 if entry is None:
                     # v5 is told that we know nothing of it; 3.x gets a PUBREL so that its exchange can end.
-                    reason = ReasonCode.PACKET_IDENTIFIER_NOT_FOUND if connection.five else ReasonCode.SUCCESS
-                    connection.answer(PacketType.PUBREL, [packet_id], reason=reason)
+                    reason = _NOT_FOUND if connection.five else _SUCCESS
+                    connection.answer(_PUBREL, [packet_id], reason=reason)
                     continue
                 arrived.append(entry)
                 released.append(packet_id)
@@ -99,7 +107,7 @@ class AcksHandler:
         # A repeated PUBREC: the message was counted when the first one came.
         self._outflow.finished(session, [entry for entry in arrived if entry is not RELEASED])
         if released:
-            connection.answer(PacketType.PUBREL, released, ticket)
+            connection.answer(_PUBREL, released, ticket)
 
     def _on_pubrel(self, connection: Connection, session: Session, run: AckRun) -> None:
         """The client has freed ids: so do we, then PUBCOMP [MQTT-4.3.3-11]."""
@@ -111,12 +119,12 @@ class AcksHandler:
                 if session.durable:
                     store.remove_received(session.client_id, packet_id)
             elif connection.five:
-                connection.answer(PacketType.PUBCOMP, [packet_id], reason=ReasonCode.PACKET_IDENTIFIER_NOT_FOUND)
+                connection.answer(_PUBCOMP, [packet_id], reason=_NOT_FOUND)
             else:
                 known.append(packet_id)
         if known:
             # After PUBCOMP the client may use the id anew; a restart must not take that for a repetition.
-            connection.answer(PacketType.PUBCOMP, known, store.latest if session.durable else 0)
+            connection.answer(_PUBCOMP, known, store.latest if session.durable else 0)
 
     def _on_pubcomp(self, connection: Connection, session: Session, run: AckRun) -> None:
         """QoS 2 exchanges are over; their ids are free."""

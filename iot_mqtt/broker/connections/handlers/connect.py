@@ -18,6 +18,8 @@ An error at any place is the answer (``Connection.fail``): nothing of what comes
 
 from __future__ import annotations
 
+from typing import Final
+
 from iot_mqtt.broker.connections.access import Access
 from iot_mqtt.broker.connections.bouncer import Bouncer
 from iot_mqtt.broker.connections.connection import Connection
@@ -29,6 +31,8 @@ from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.session import OutboundAliases
 from iot_mqtt.values import ProtocolVersion
+
+_V5: Final = ProtocolVersion.V5
 
 
 class ConnectHandler:
@@ -58,7 +62,7 @@ class ConnectHandler:
         self._counters.packets_received["CONNECT"] += 1
         connection.connect = connect
         connection.version = connect.version
-        connection.five = connect.version is ProtocolVersion.V5
+        connection.five = connect.version is _V5
         connection.connecting = True
         if method is None:
             self._connections.identified(connection)

@@ -11,6 +11,7 @@ PUBACK confirms, and PUBREL only frees the id. See docs/adr/0004.
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.connections.handlers.publish_answers import PublishAnswers
@@ -30,6 +31,9 @@ from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.topics import MIXED
+
+_PUBACK: Final = PacketType.PUBACK
+_PUBREC: Final = PacketType.PUBREC
 
 
 class PublishHandler:
@@ -101,7 +105,7 @@ class PublishHandler:
             return
         outcome = self._publish(connection, session, publication)
         if qos:
-            self._answers.acknowledge(connection, PacketType.PUBACK, run.ids, outcome)
+            self._answers.acknowledge(connection, _PUBACK, run.ids, outcome)
 
     def _over_quota(self, connection: Connection, session: Session, publication: Publication) -> bool:
         """Whether it is refused as a whole, because it may not be retained and its publisher can be told so."""
@@ -118,7 +122,7 @@ class PublishHandler:
         self._counters.messages_refused["retained_quota"] += run.count
         user = f"user {connection.origin.user!r}"
         self._counters.recent.note(session.client_id, "refused_retained", publication.topic, run.count, user)
-        type = PacketType.PUBACK if run.qos == 1 else PacketType.PUBREC
+        type = _PUBACK if run.qos == 1 else _PUBREC
         self._answers.refuse(connection, type, run.ids, ReasonCode.QUOTA_EXCEEDED)
         return True
 
@@ -148,10 +152,10 @@ class PublishHandler:
             if self._budget.crowded and outcome.ticket:
                 self._budget.pause(connection, Pause.UNCOMMITTED, [])
         elif qos == 1:
-            self._answers.acknowledge(connection, PacketType.PUBACK, batch.ids, outcome)
+            self._answers.acknowledge(connection, _PUBACK, batch.ids, outcome)
         else:
             self._answers.remember(connection, session, batch.ids, outcome)
-            self._answers.acknowledge(connection, PacketType.PUBREC, batch.ids, outcome)
+            self._answers.acknowledge(connection, _PUBREC, batch.ids, outcome)
 
     def serve_runs(self, connection: Connection, batch: RunBatch) -> None:
         """The same of a gateway, whose link has put them together; the gate was asked before."""
@@ -165,7 +169,7 @@ class PublishHandler:
         kept = self._publishing.keep_each(runs, session, connection.origin)
         if kept is not None:
             self._counters.publishes_received += batch.count
-            self._answers.acknowledge(connection, PacketType.PUBACK, batch.ids, kept)
+            self._answers.acknowledge(connection, _PUBACK, batch.ids, kept)
             return
         publications = each_of(runs, connection.origin, session, self._clock.wall())
         shares = self._shares
@@ -224,7 +228,7 @@ class PublishHandler:
             session.inbound.forget(ids)
             raise
         self._answers.remember(connection, session, ids, outcome)
-        self._answers.acknowledge(connection, PacketType.PUBREC, ids, outcome)
+        self._answers.acknowledge(connection, _PUBREC, ids, outcome)
 
     def _publish(self, connection: Connection, session: Session, publication: Publication) -> Outcome:
         outcome = self._publishing.publish(publication, session, connection)

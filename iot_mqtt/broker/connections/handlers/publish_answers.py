@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.publication import Publication
@@ -15,6 +15,11 @@ from iot_mqtt.errors import ProtocolViolation, ReasonCode
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.store import Store
 from iot_mqtt.topics import RESERVED, is_notice_of_a_bridge, is_reserved
+
+_PUBACK: Final = PacketType.PUBACK
+_PUBREC: Final = PacketType.PUBREC
+_SUCCESS: Final = ReasonCode.SUCCESS
+_NOBODY: Final = ReasonCode.NO_MATCHING_SUBSCRIBERS
 
 
 class Holds(Protocol):
@@ -65,7 +70,7 @@ class PublishAnswers:
                 else:
                     self._answer(connection, type, [packet_id], ticket, position)
         elif outcome.nobody and not connection.patient:
-            self._answer(connection, type, ids, ticket, 0, ReasonCode.NO_MATCHING_SUBSCRIBERS)
+            self._answer(connection, type, ids, ticket, 0, _NOBODY)
         else:
             self._answer(connection, type, ids, ticket, position)
 
@@ -76,34 +81,34 @@ class PublishAnswers:
         if outcomes and outcomes.count(outcomes[0]) == len(outcomes):
             served = publications if len(outcomes) == len(publications) else publications[: len(outcomes)]
             ids = [packet_id for publication in served for packet_id in publication.run.ids]
-            self.acknowledge(connection, PacketType.PUBACK, ids, outcomes[0])
+            self.acknowledge(connection, _PUBACK, ids, outcomes[0])
             return
         ids = []
         together = Outcome()
         for publication, outcome in zip(publications, outcomes, strict=False):
             if connection.five and (outcome.nobody or outcome.refused):
                 if ids:
-                    self.acknowledge(connection, PacketType.PUBACK, ids, together)
-                self.acknowledge(connection, PacketType.PUBACK, publication.run.ids, outcome)
+                    self.acknowledge(connection, _PUBACK, ids, together)
+                self.acknowledge(connection, _PUBACK, publication.run.ids, outcome)
                 ids, together = [], Outcome()
                 continue
             if ids and outcome.ticket and not together.ticket:
                 # Those before it wait for no commit.
-                self.acknowledge(connection, PacketType.PUBACK, ids, together)
+                self.acknowledge(connection, _PUBACK, ids, together)
                 ids, together = [], Outcome()
             ids += publication.run.ids
             together.elsewhere = True
             together.ticket = max(together.ticket, outcome.ticket)
             together.position = max(together.position, outcome.position)
         if ids:
-            self.acknowledge(connection, PacketType.PUBACK, ids, together)
+            self.acknowledge(connection, _PUBACK, ids, together)
 
     def repeat(self, connection: Connection, packet_id: int, position: int, *, elsewhere: bool) -> None:
         """PUBREC once more. The first may still be waiting for its commit; the repeated one must not overtake it.
         ``elsewhere``: another node may have recorded it for the uplink.
         """
         look = self.holding.ask_others() if elsewhere and self.holding is not None else 0
-        self._answer(connection, PacketType.PUBREC, [packet_id], self._store.latest, position, look=look)
+        self._answer(connection, _PUBREC, [packet_id], self._store.latest, position, look=look)
 
     def remember(self, connection: Connection, session: Session, ids: list[int], outcome: Outcome) -> None:
         """Keep the ids of QoS 2 messages until they are released; those that nobody could take are free again."""
@@ -132,10 +137,10 @@ class PublishAnswers:
         why = _why(connection, topic)
         if not connection.five:
             if run.qos == 1 and is_notice_of_a_bridge(topic):
-                self._answer(connection, PacketType.PUBACK, list(run.ids), 0, 0)
+                self._answer(connection, _PUBACK, list(run.ids), 0, 0)
                 return
             raise ProtocolViolation(why or "not allowed to publish there", ReasonCode.NOT_AUTHORIZED)
-        answer = PacketType.PUBACK if run.qos == 1 else PacketType.PUBREC
+        answer = _PUBACK if run.qos == 1 else _PUBREC
         self._refuse(connection, answer, list(run.ids), ReasonCode.NOT_AUTHORIZED, why)
 
     def refuse(self, connection: Connection, type: PacketType, ids: list[int], reason: ReasonCode) -> None:
@@ -167,7 +172,7 @@ class PublishAnswers:
         ids: list[int],
         ticket: int,
         position: int,
-        reason: ReasonCode = ReasonCode.SUCCESS,
+        reason: ReasonCode = _SUCCESS,
         look: int = 0,
     ) -> None:
         """Acknowledge once ``ticket`` is committed, what is before ``position`` safe in the uplink's sink and this look
