@@ -9,7 +9,7 @@ from iot_mqtt.auth.rule_index import RuleList
 from iot_mqtt.auth.rules import plain_filter
 from iot_mqtt.errors import MqttError
 from iot_mqtt.ports.access import OF_NAMES, Action, Principal, form_of
-from iot_mqtt.topics import RESERVED, is_reserved, validate_filter, validate_topic
+from iot_mqtt.topics import RESERVED, is_notice_of_a_bridge, is_reserved, validate_filter, validate_topic
 
 #: What may be asked → the right, and what stands before and behind what it is asked for.
 QUESTIONS: Final = {
@@ -23,6 +23,7 @@ QUESTIONS: Final = {
     "client": (Action.CLIENT, "", ""),
     "gateway": (Action.GATEWAY, "", ""),
 }
+_NOTICE: Final = f"{RESERVED}; give the bridge a notification_topic (docs/bridges.md)"
 _FREE: Final = "no rule speaks of the name, and none numbers the names of this client: it is free"
 _NUMBERED: Final = "no rule speaks of the name, and others number the names of this client"
 
@@ -49,15 +50,23 @@ class Answer:
     rule: str | None = None
 
 
+def beyond_rules(question: Question) -> Answer | None:
+    """What no rule can allow, not even to a superuser; None: it is for the rules to say. Raises ``ValueError`` for a
+    question that makes no sense.
+    """
+    action, asked = _right(question)
+    _check(action, asked)
+    topic = asked.encode()
+    if action is not Action.PUBLISH or not is_reserved(topic):
+        return None
+    return Answer(allowed=False, detail=_NOTICE if is_notice_of_a_bridge(topic) else RESERVED)
+
+
 def answer(rules: RuleList, who: Principal, question: Question) -> Answer:
     """What the rules say. Raises ``ValueError`` for a question that makes no sense."""
-    if question.action not in QUESTIONS:
-        raise ValueError(f"{question.action!r} is none of {', '.join(QUESTIONS)}")
-    action, before, behind = QUESTIONS[question.action]
-    asked = before + question.asked + behind
-    _check(action, asked)
-    if action is Action.PUBLISH and is_reserved(asked.encode()):
-        return Answer(allowed=False, detail=RESERVED)
+    if (refused := beyond_rules(question)) is not None:
+        return refused
+    action, asked = _right(question)
     qos = max(1, question.qos) if question.action == "command" else question.qos
     rule = rules.deciding(who, action, asked, form_of(qos << 1 | question.retain))
     if rule is None and action in OF_NAMES:
@@ -67,6 +76,14 @@ def answer(rules: RuleList, who: Principal, question: Question) -> Answer:
         return Answer(allowed=False, detail="no rule speaks of it")
     detail = "the first rule that speaks of it"
     return Answer(rule.allow, detail, rule.source or None, rule.line, rule.text or None)
+
+
+def _right(question: Question) -> tuple[Action, str]:
+    """The right that it is about, and to what."""
+    if question.action not in QUESTIONS:
+        raise ValueError(f"{question.action!r} is none of {', '.join(QUESTIONS)}")
+    action, before, behind = QUESTIONS[question.action]
+    return action, before + question.asked + behind
 
 
 def _check(action: Action, asked: str) -> None:

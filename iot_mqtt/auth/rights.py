@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 from weakref import WeakSet
 
-from iot_mqtt.auth.explaining import Answer, Question, answer
+from iot_mqtt.auth.explaining import Answer, Question, answer, beyond_rules
 from iot_mqtt.auth.rule_index import RuleList, Siblings
 from iot_mqtt.auth.sections import Book
 from iot_mqtt.ports.access import ALL_FORMS, Action, Permissions, Principal
@@ -163,6 +163,8 @@ class RuleAuthorizer:
 
     def explain(self, principal: Principal, question: Question) -> Answer:
         """What the rules of the moment say of a client. ``ValueError``: the question makes no sense."""
+        if (refused := beyond_rules(question)) is not None:
+            return refused
         if principal.superuser:
             return Answer(allowed=True, detail="a superuser may do everything")
         if not self._may_come(principal):

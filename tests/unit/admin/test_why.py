@@ -16,10 +16,14 @@ from iot_mqtt.admin.why.finding import Finding, Weight
 from iot_mqtt.admin.why.resource import WhyResources, answer, findings, slowest
 from iot_mqtt.admin.why.together import together
 from iot_mqtt.auth.accounts import Kept
-from iot_mqtt.auth.explaining import Answer
+from iot_mqtt.auth.acl import parse_brought
+from iot_mqtt.auth.explaining import Answer, Question
+from iot_mqtt.auth.rights import RuleAuthorizer
+from iot_mqtt.auth.sections import Book
 from iot_mqtt.broker.facade import AttemptInfo, GroupShare
 from iot_mqtt.plugins.info import PluginInfo
 from iot_mqtt.plugins.suspects import HeldOff
+from iot_mqtt.ports.access import Principal
 from iot_mqtt.ports.bans import Ban
 from iot_mqtt.ports.devices import State, StoredCommand
 from iot_mqtt.ports.recent import Trouble
@@ -288,6 +292,21 @@ def test_a_denial_names_the_rule_that_denies() -> None:
     texts = [one.text for one in findings(facts) if one.code == "denied_publish"]
     assert "rule 'deny publish x' (acl line 7)" in texts[0]
     assert "the rules allow it now" in texts[1]
+
+
+@pytest.mark.parametrize("code", ["denied_publish", "denied_will"])
+def test_a_denial_of_a_reserved_topic_is_none_of_rules(code: str) -> None:
+    """Where there are none, too. What a bridge says of itself is told what to do instead."""
+    authorizer = RuleAuthorizer(lambda: Book([], parse_brought))
+
+    def rights(action: str, topic: str, qos: int, retain: bool) -> Answer:
+        return authorizer.explain(Principal("c", "joe"), Question(action, topic, qos, retain))
+
+    topics = ("status/x", "$SYS/broker/connection/c/state")
+    facts = replace(WELL, troubles=tuple(trouble(code, topic, "QoS 1") for topic in topics), rights=rights)
+    texts = [one.text for one in findings(facts) if "may not publish" in one.text]
+    assert all(": only the broker publishes there" in text for text in texts)
+    assert ["notification_topic" in text for text in texts] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from iot_mqtt.app.tools.acl import ACTIONS
 from iot_mqtt.auth.acl import parse_brought, parse_rules
 from iot_mqtt.auth.explaining import QUESTIONS, Question, answer
+from iot_mqtt.auth.rights import RuleAuthorizer
 from iot_mqtt.auth.sections import Book
 from iot_mqtt.ports.access import Principal
 
@@ -21,6 +22,9 @@ allow shadow gw/press
 SECOND = "[group crew]\nallow all extra/#\n"
 ANN = Principal("ann-1", "ann", groups=frozenset({"crew"}), brought_rules=("allow read brought",))
 BOOK = Book([parse_rules(FIRST, "acl"), parse_rules(SECOND, "grid")], parse_brought)
+NO_RULES = Book([], parse_brought)
+BOB = Principal("bob-1", "bob")
+ROOT = Principal("root-1", "root", superuser=True)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +65,32 @@ def test_a_question_that_makes_no_sense(question: Question) -> None:
     """It gets no verdict."""
     with pytest.raises(ValueError, match=r"\w"):
         answer(BOOK.of(ANN), ANN, question)
+
+
+@pytest.mark.parametrize(("book", "who"), [(BOOK, ANN), (BOOK, ROOT), (NO_RULES, BOB)], ids=["rules", "root", "none"])
+@pytest.mark.parametrize(
+    ("topic", "hint"),
+    [("status/x", False), ("shadow/x/delta", False), ("$SYS/broker/connection/plant/state", True)],
+)
+def test_where_only_the_broker_publishes_nobody_else_does(book: Book, who: Principal, topic: str, hint: bool) -> None:
+    """Whatever rules there are or are not. A bridge can be given another topic for what it says."""
+    found = RuleAuthorizer(lambda: book).explain(who, Question("publish", topic))
+    assert not found.allowed
+    assert found.detail.startswith("only the broker publishes there")
+    assert ("notification_topic" in found.detail) is hint
+
+
+@pytest.mark.parametrize("action", ["subscribe", "receive"])
+def test_what_only_the_broker_publishes_can_be_read(action: str) -> None:
+    """As any topic, if no rule speaks of it."""
+    assert RuleAuthorizer(lambda: NO_RULES).explain(BOB, Question(action, "status/x")).allowed
+
+
+@pytest.mark.parametrize("who", [BOB, ROOT])
+def test_a_question_makes_no_sense_without_rules_either(who: Principal) -> None:
+    """The broker would refuse that filter whoever asks for it."""
+    with pytest.raises(ValueError, match=r"\w"):
+        RuleAuthorizer(lambda: NO_RULES).explain(who, Question("subscribe", "$share/g"))
 
 
 def test_the_command_knows_all_questions() -> None:
