@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 from twisted.internet.process import reapAllProcesses
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.python.failure import Failure
@@ -65,7 +65,10 @@ class Lives:
         self._reread = reread
         self._reactor = reactor
         self._failed = failed
+        #: The life that serves, or the last one that did: its ports refuse clients until the next one takes them.
         self._service: Service | None = None
+        #: The life that begins in its place.
+        self._beginning: Service | None = None
         self._stopping = False
 
     def begin(self) -> None:
@@ -113,20 +116,26 @@ class Lives:
         assert before is not None
         config, loaded = at_ports(before.live.config, before.ports), before.configuration.loaded
         await before.abandon()
-        while not self._stopping:
-            service = self._life(config, loaded)
-            try:
-                await service.start(before.release_ports)
-            except Exception as error:  # noqa: BLE001 - whatever it is, a node of a cluster tries again
-                log.warning("a new life cannot begin yet: %s", error)
-                await service.abandon()
-                await service.release_ports()
-                await deferLater(self._reactor, AGAIN_SECONDS)
-                continue
-            self._service = service
-            log.warning("the node is part of the cluster again")
-            self._notifier.status("part of the cluster again")
-            return
+        while not self._stopping and not await self._begin_after(before, config, loaded):
+            await deferLater(self._reactor, AGAIN_SECONDS)
+
+    async def _begin_after(self, before: Service, config: Config, loaded: LoadedConfig | None) -> bool:
+        """False: it could not, and is to be tried again."""
+        service = self._beginning = self._life(config, loaded)
+        try:
+            await service.start(before.release_ports)
+        except Exception as error:  # noqa: BLE001 - whatever it is, a node of a cluster tries again
+            if self._stopping:
+                return True
+            log.warning("a new life cannot begin yet: %s", error)
+            await service.abandon()
+            await service.release_ports()
+            self._beginning = None
+            return False
+        self._service, self._beginning = service, None
+        log.warning("the node is part of the cluster again")
+        self._notifier.status("part of the cluster again")
+        return True
 
     def look_again(self) -> None:
         """SIGHUP: the log file is opened anew, and the files that may have changed are read again."""
@@ -140,10 +149,13 @@ class Lives:
         """The process is to end."""
         self._stopping = True
         self._notifier.stopping()
-        if self._service is None:
-            return None
-        stopping: Deferred[None] = ensureDeferred(self._service.stop())
-        return stopping.addErrback(lambda failure: log.error("stopping failed", exc_info=failure.value))
+        lives = [life for life in (self._service, self._beginning) if life is not None]
+        return gatherResults(map(_stop, lives)).addCallback(lambda _: None) if lives else None
+
+
+def _stop(life: Service) -> Deferred[None]:
+    stopping: Deferred[None] = ensureDeferred(life.stop())
+    return stopping.addErrback(lambda failure: log.error("stopping failed", exc_info=failure.value))
 
 
 def at_ports(config: Config, ports: dict[str, int]) -> Config:

@@ -18,10 +18,11 @@ class Periodic:
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
         self._loops: list[LoopingCall] = []
+        self._stopped = False
 
     def __call__(self, seconds: float, call: Callable[[], object]) -> None:
         """Call it now and every so many seconds; 0: never. A Deferred is waited for before the next call."""
-        if seconds > 0:
+        if seconds > 0 and not self._stopped:
             loop = LoopingCall(call)
             loop.clock = self._reactor
             loop.start(seconds).addErrback(_failed)
@@ -30,7 +31,8 @@ class Periodic:
             self._loops.append(loop)
 
     def stop(self) -> None:
-        """Nothing is called any more."""
+        """Nothing is called any more, nor what comes later."""
+        self._stopped = True
         for loop in self._loops:
             if loop.running:
                 loop.stop()

@@ -93,6 +93,7 @@ UNSERVED_SECONDS = 1.0
 class Reached(Enum):
     """How far a start has come."""
 
+    #: Also of a life that was abandoned.
     NOTHING = 0
     #: The grid is open: what has begun there is to be committed.
     GRID = 1
@@ -146,7 +147,7 @@ class Service:
         self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, self.counters)
         self._desk: RuleDesk | None = None
         self._reached = Reached.NOTHING
-        #: Why this life was over before it had begun.
+        #: Why this life was over before it served.
         self._ended: str | None = None
 
     async def start(self, before_listening: Callable[[], Awaitable[None]] | None = None) -> str:
@@ -176,6 +177,7 @@ class Service:
             self._cluster.fit(messages, self.broker.publishing.budget, self.broker.readers.upkeep)
         if before_listening is not None:
             await before_listening()
+        self._check()
         ports = self._listen()
         self._shed_load()
         self._repeat(self._config.mqtt.sys_interval, partial(self._watching.publish, self.broker, self.view))
@@ -193,14 +195,18 @@ class Service:
         if self._cluster is not None:
             self._cluster.listening(self._listeners.addresses)
             self._cluster.begin_housekeeping(self.broker, self._repeat, self._watching.lag)
-        if self._ended is not None:
-            raise Unavailable(self._ended)
+        self._check()
         self._take_changes()
         self._reached = Reached.SERVING
         self.view.ready = True
         if self._letters is not None:
             self._letters.begin()
         return " ".join(["ready", *ports])
+
+    def _check(self) -> None:
+        """A life that is over, or is stopped, before it has begun is not to begin."""
+        if self._ended is not None:
+            raise Unavailable(self._ended)
 
     async def first_password(self) -> str | None:
         """Of the first admin user, if this start has made one."""
@@ -233,6 +239,7 @@ class Service:
     async def _open_grid(self) -> int:
         """This node's number. What other nodes change in the directory is seen from now on."""
         await self._grid.open()
+        self._check()
         self._reached = Reached.GRID
         await refuse_unfinished(self._grid)
         number = await self._cluster.join() if self._cluster is not None else 0
@@ -366,6 +373,7 @@ class Service:
         """Let go of everything but the ports, which refuse clients until the next life takes them. Nothing is
         committed: others have taken this node's place.
         """
+        self._reached = Reached.NOTHING
         self._stop_periodic()
         self._watching.abandon()
         self._store.give_up()
@@ -428,9 +436,12 @@ class Service:
         self._reloads.reload()
 
     async def stop(self) -> None:
-        """Let clients go, commit, close; within ``node.drain_seconds``. Who never served has promised nothing."""
+        """Let clients go, commit, close; within ``node.drain_seconds``. Who never served has promised nothing, and who
+        was abandoned keeps no promise any more.
+        """
         patience = self._config.node.drain_seconds
         if self._reached is not Reached.SERVING:
+            self._ended = "it was stopped"
             patience = min(patience, UNSERVED_SECONDS)
         deadline = Deadline(patience, self.clock, self._reactor)
         self._stop_periodic()

@@ -231,3 +231,127 @@ def test_the_next_life_is_at_the_same_ports_however_often_it_fails(
     assert stopped == [None]
     assert not failed
     assert turning.left == []
+
+
+class Held(Often):
+    """A life whose start, but for the first one's, waits at the grid until the test lets it go on."""
+
+    held: ClassVar[list[Deferred[None]]]
+
+    async def _open_grid(self) -> int:
+        number = await super()._open_grid()
+        if len(self.made) > 1:
+            waiting: Deferred[None] = Deferred()
+            self.held.append(waiting)
+            await waiting
+        return number
+
+
+def patient(config: Config) -> Config:
+    """Of a node that takes a minute to drain."""
+    return replace(config, node=replace(config.node, drain_seconds=60.0))
+
+
+def begun(turning: Turning, config: Config, monkeypatch: pytest.MonkeyPatch, failures: int = 0) -> Lives:
+    """A node whose first life serves, and has something that cannot be committed any more once that is over."""
+    Often.failures, Often.made, Held.held = failures, [], []
+    monkeypatch.setattr(lives, "Service", Held)
+    node = Lives(patient(config), turning.reactor, lambda failure: failure.raiseException())
+    node.begin()
+    turning.until(lambda: Often.made[0].view.ready)
+    forever: Deferred[None] = Deferred()
+    monkeypatch.setattr(Often.made[0]._store, "settled", lambda: forever)
+    return node
+
+
+def stopped(turning: Turning, node: Lives) -> None:
+    """Told to stop, as SIGTERM does; it has to be over long before it would have drained."""
+    done: list[object] = []
+    stopping = node.stop()
+    assert stopping is not None
+    stopping.addBoth(done.append)
+    turning.until(lambda: bool(done))
+    assert done == [None]
+
+
+def test_a_node_that_is_stopped_while_its_life_is_abandoned_does_not_drain(
+    turning: Turning, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster does not let go of it: whoever is not part of it has promised nothing."""
+    node = begun(turning, config, monkeypatch)
+    ports = Often.made[0].ports
+    abandon = Often.made[0].abandon
+
+    async def never_done() -> None:
+        await abandon()
+        await Deferred()
+
+    monkeypatch.setattr(Often.made[0], "abandon", never_done)
+    Often.made[0].paused()
+    stopped(turning, node)
+    assert len(Often.made) == 1
+    assert not any(accepts(port) for port in ports.values())
+    assert turning.left == []
+
+
+def test_a_life_that_begins_when_the_node_is_stopped_never_serves(
+    turning: Turning, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stopped in order, and the ports of the one before are closed."""
+    node = begun(turning, config, monkeypatch)
+    ports = Often.made[0].ports
+    Often.made[0].paused()
+    turning.until(lambda: bool(Held.held))
+    beginning = Often.made[1]
+    closed: list[None] = []
+    close = beginning._grid.close
+
+    async def seen() -> None:
+        closed.append(None)
+        await close()
+
+    monkeypatch.setattr(beginning._grid, "close", seen)
+    done: list[object] = []
+    stopping = node.stop()
+    assert stopping is not None
+    stopping.addBoth(done.append)
+    Held.held[0].callback(None)  # what it waited for comes after all
+    turning.until(lambda: bool(done))
+    assert closed == [None]
+    assert beginning.ports == {} and not (hasattr(beginning, "view") and beginning.view.ready)
+    assert not any(accepts(port) for port in ports.values())
+    assert turning.left == []
+
+
+def test_a_node_that_is_stopped_between_two_attempts_begins_no_other(
+    turning: Turning, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for the next one then."""
+    monkeypatch.setattr(lives, "AGAIN_SECONDS", 0.2)
+    node = begun(turning, config, monkeypatch, failures=3)
+    Often.made[0].paused()
+    turning.until(lambda: bool(Held.held))
+    Held.held[0].errback(Unavailable("the cluster does not let it in"))
+    turning.until(lambda: bool(turning.reactor.getDelayedCalls()))
+    stopped(turning, node)
+    turning.until(lambda: turning.left == [])
+    assert len(Often.made) == 2
+
+
+def test_a_first_life_that_is_stopped_while_it_begins_never_serves(
+    turning: Turning, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it waited for comes after all."""
+    Often.failures, Often.made, Held.held = 0, [Service.__new__(Often)], []
+    monkeypatch.setattr(lives, "Service", Held)
+    node = Lives(config, turning.reactor, lambda failure: failure.raiseException())
+    node.begin()
+    turning.until(lambda: bool(Held.held))
+    done: list[object] = []
+    stopping = node.stop()
+    assert stopping is not None
+    stopping.addBoth(done.append)
+    Held.held[0].callback(None)
+    turning.until(lambda: bool(done))
+    assert Often.made[1].ports == {}
+    assert turning.left == []

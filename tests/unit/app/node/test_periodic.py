@@ -33,3 +33,14 @@ def test_calls_that_begin_at_different_times_are_made_together() -> None:
 def test_the_next_beat_is_a_multiple_of_the_period(now: float, period: float, pause: float) -> None:
     """Whatever the time is; one that is as good as reached is not waited for again."""
     assert until_beat(now, period) == pytest.approx(pause)
+
+
+def test_what_comes_after_the_stop_is_not_called() -> None:
+    """A life that is stopped while it begins may still come to it."""
+    clock = Clock()
+    repeat = Periodic(clock)
+    repeat.stop()
+    called: list[float] = []
+    repeat(1.0, lambda: called.append(clock.seconds()))
+    clock.advance(3.0)
+    assert called == [] and clock.getDelayedCalls() == []
