@@ -22,36 +22,58 @@ class ReactorTime(Protocol):
 class DelayedCall(Protocol):
     """The part of ``IDelayedCall`` that is used here."""
 
-    def active(self) -> bool: ...
-
     def cancel(self) -> None: ...
 
 
 class ReactorClock:
-    """Time by the machine, calls by the reactor."""
+    """Time by the machine, calls by the reactor, until it ends."""
 
-    __slots__ = ("_reactor",)
+    __slots__ = ("_reactor", "_waiting", "_ended")
 
     def __init__(self, reactor: ReactorTime) -> None:
         self._reactor = reactor
+        self._waiting: set[_ReactorTimer] = set()
+        self._ended = False
 
     # Asked several times for each connection and batch, so nothing stands in between.
     monotonic = staticmethod(time.monotonic)
     wall = staticmethod(time.time)
 
     def call_later(self, delay: float, call: Callable[[], None]) -> Timer:
-        return _ReactorTimer(self._reactor.callLater(delay, call))
+        timer = _ReactorTimer(call, self._waiting)
+        if not self._ended:
+            timer.wait(self._reactor.callLater(delay, timer.due))
+        return timer
+
+    def end(self) -> None:
+        """Nothing is called any more: neither what waits nor what is asked for later."""
+        self._ended = True
+        for timer in list(self._waiting):
+            timer.cancel()
 
 
 class _ReactorTimer:
-    __slots__ = ("_call",)
+    __slots__ = ("_call", "_waiting", "_delayed")
 
-    def __init__(self, call: DelayedCall) -> None:
+    def __init__(self, call: Callable[[], None], waiting: set[_ReactorTimer]) -> None:
         self._call = call
+        self._waiting = waiting
+        self._delayed: DelayedCall | None = None
+
+    def wait(self, delayed: DelayedCall) -> None:
+        self._delayed = delayed
+        self._waiting.add(self)
+
+    def due(self) -> None:
+        self._waiting.discard(self)
+        self._delayed = None
+        self._call()
 
     def cancel(self) -> None:
-        if self._call.active():
-            self._call.cancel()
+        delayed, self._delayed = self._delayed, None
+        if delayed is not None:
+            self._waiting.discard(self)
+            delayed.cancel()
 
 
 class ManualClock:

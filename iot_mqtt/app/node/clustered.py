@@ -73,12 +73,16 @@ EXPIRED_PAGES = 30
 class Clustered:
     """One life among others, from joining to leaving."""
 
-    def __init__(self, config: Config, reactor: Any, clock: Clock, on_over: Callable[[str], None]) -> None:
-        """``on_over`` is told once, when this life is over although nobody asked for it."""
+    def __init__(
+        self, config: Config, reactor: Any, clock: Clock, life_clock: Clock, on_over: Callable[[str], None]
+    ) -> None:
+        """``clock`` is of what ends in order, ``life_clock`` of what ends with it. ``on_over`` is told once, when this
+        life is over although nobody asked for it.
+        """
         self._config = config
         self._reactor = reactor
         self._on_over = on_over
-        self._clock = clock
+        self._clock = life_clock
         self.grid = make_grid(config, reactor, clock)
         self._cross: Callable[[Callable[[], None]], object] = reactor.callFromThread
         self._registry = make_registry(config, clock, self._cross)

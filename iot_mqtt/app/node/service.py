@@ -123,13 +123,16 @@ class Service:
         self.configuration = Configuration(loaded, self.live, self._files.run)
         self._on_over = on_over
         self._reactor: Any = reactor
+        #: Of the ports and who comes to them, also while this life is over and the next one has not begun.
         self.clock = ReactorClock(reactor)
+        #: Of everything else. It ends with this life, and with it whatever would be tried again.
+        self._life_clock = ReactorClock(reactor)
         self._wheel = TimingWheel(self.clock)
         self.counters = Counters(self.clock.wall)
         cross = self._reactor.callFromThread
         self._cluster = self._make_cluster() if config.grid.kind == "ignite" else None
         self._grid = make_grid(config, reactor) if self._cluster is None else self._cluster.grid
-        self._store = GridStore(self._grid, self.clock, self.counters, end_at_once)
+        self._store = GridStore(self._grid, self._life_clock, self.counters, end_at_once)
         self.directory = GridDirectory(self._grid, self.clock)
         self._bans = BanBook(self.directory, self.clock, config.node.id)
         chains = {name: listener.auth_chain for name, listener in config.enabled_listeners.items()}
@@ -154,7 +157,7 @@ class Service:
         """Open everything; returns the line that says so. ``before_listening`` makes room for the ports."""
         number = await self._open_grid()
         settings = self.live.made(lambda told: log_settings(told.log))
-        messages = GridLog(self._grid, self._store, self.clock, settings, number)
+        messages = GridLog(self._grid, self._store, self._life_clock, settings, number)
         self._make_broker(messages)
         await messages.open()
         uplink = await self._attach(number)
@@ -214,7 +217,7 @@ class Service:
 
     def _make_letters(self) -> None:
         cross = self._reactor.callFromThread
-        letters = make_letters(self._config, self.accompanied.commands, self.broker.turn, self.clock, cross)
+        letters = make_letters(self._config, self.accompanied.commands, self.broker.turn, self._life_clock, cross)
         self.accompanied.letters = letters
         if letters is not None:
             self.view.further_alarms.append(lambda: letters.alarms)
@@ -273,7 +276,7 @@ class Service:
         # Late: a node by itself does not wait for the libraries of a cluster.
         from iot_mqtt.app.node.clustered import Clustered
 
-        return Clustered(self._config, self._reactor, self.clock, self._over)
+        return Clustered(self._config, self._reactor, self.clock, self._life_clock, self._over)
 
     def _make_broker(self, messages: GridLog) -> None:
         config, cluster = self._config, self._cluster
@@ -285,7 +288,7 @@ class Service:
             budget=self.live.made(lambda told: budget_settings(told.log, shared=cluster is not None)),
             disk=disk_meter(self._grid) if cluster is None else cluster.grid.room_use,
             counters=self.counters,
-            clock=self.clock,
+            clock=self._life_clock,
             wheel=self._wheel,
             authenticator=self._access.authenticator,
             authorizer=self._access.authorizer,
@@ -374,6 +377,7 @@ class Service:
         committed: others have taken this node's place.
         """
         self._reached = Reached.NOTHING
+        self._life_clock.end()
         self._stop_periodic()
         self._watching.abandon()
         self._store.give_up()

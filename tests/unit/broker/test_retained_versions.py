@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from twisted.internet.task import Clock as Reactor
+
 from iot_mqtt.broker.cluster.retained_sync import SOON, RetainedSync
 from iot_mqtt.broker.cluster.retained_versions import CLOCKS_APART, LATE, RetainedVersions
+from iot_mqtt.broker.driving import RETRY_SECONDS
 from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.codec import Publish
-from iot_mqtt.pipeline.clock import ManualClock
+from iot_mqtt.errors import Unavailable
+from iot_mqtt.pipeline.clock import ManualClock, ReactorClock
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.values import Message
 from tests.unit.broker.harness import Node, run
@@ -304,3 +308,28 @@ def test_what_was_told_during_the_start_is_later_than_what_is_read_then() -> Non
     starting.heard(b"t", new, version + 256)
     run(starting.load())
     assert starting.index.get(b"t") == new
+
+
+class Away:
+    """Retained messages whose store does not answer."""
+
+    def __init__(self) -> None:
+        self.tried = 0
+
+    async def catch_up(self) -> None:
+        """Nothing can be read."""
+        self.tried += 1
+        raise Unavailable("the grid is not open")
+
+
+def test_whoever_cannot_read_the_store_tries_again_until_its_life_is_over() -> None:
+    """The store of a life that is over never comes back."""
+    reactor, away = Reactor(), Away()
+    clock = ReactorClock(reactor)
+    own = RetainedVersions(clock, Told(1), Node().store)  # type: ignore[arg-type]
+    RetainedSync(away, own, clock).missed()  # type: ignore[arg-type]
+    reactor.pump([SOON, RETRY_SECONDS, RETRY_SECONDS])
+    assert away.tried == 3
+    clock.end()
+    reactor.pump([RETRY_SECONDS] * 3)
+    assert away.tried == 3 and reactor.getDelayedCalls() == []

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import gc
 import socket
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,6 +24,7 @@ from iot_mqtt.app.node.lives import Lives
 from iot_mqtt.app.node.service import Service
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.pipeline.reactor import TurnReactor
+from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.filling import Filler, Mark, Unfinished
 from tests.unit.app.node.lifekit import Turning
 
@@ -355,3 +359,28 @@ def test_a_first_life_that_is_stopped_while_it_begins_never_serves(
     turning.until(lambda: bool(done))
     assert Often.made[1].ports == {}
     assert turning.left == []
+
+
+def test_nothing_of_an_abandoned_life_goes_on(turning: Turning, config: Config) -> None:
+    """Whoever tries something again and again: it would never work, and all that it refers to would stay."""
+    threads = turning.reactor.getThreadPool()
+    threads.start()
+    service = Service(config, turning.reactor, never)
+    turning.run(service.start())
+    for clock in (service.broker.clock, service._store._clock):
+        trying(clock)
+    turning.run(service.abandon())
+    turning.run(service.release_ports())
+    assert turning.left == []
+    there = weakref.ref(service)
+    del service, clock
+    # The start had it set apart, as the next life's start would have it back.
+    gc.unfreeze()
+    # What was begun in a thread ends there.
+    turning.until(lambda: gc.collect() >= 0 and there() is None)
+    threads.stop()
+
+
+def trying(clock: Clock) -> None:
+    """Again and again, as everybody does who waits for the grid."""
+    clock.call_later(0.01, partial(trying, clock))
