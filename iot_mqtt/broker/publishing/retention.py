@@ -235,7 +235,9 @@ class Retention:
         self._versions = versions
 
     def heard(self, topic: bytes, message: Message | None, version: int) -> None:
-        """Another node has a new retained message; the later one of two stands, everywhere."""
+        """Another node has a new retained message; the later one of two is retained everywhere. What was published is
+        delivered as it came, though: of two nodes at nearly the same time, a subscriber may get the later one first.
+        """
         order = self._versions.note(topic, version, present=message is not None)
         if order > 0 and message is None:
             self._remove(topic)
