@@ -154,8 +154,12 @@ class AdminChannel(HTTPChannel):
             self.transport.abortConnection()
 
     def headerReceived(self, line: bytes) -> bool:
-        if line[:5].lower() == b"host:" and self.requests[-1].requestHeaders.hasHeader(b"host"):
-            # Two of them name two sites (RFC 9112, 3.2).
+        name, _, value = line.lower().partition(b":")
+        # Two of them name two sites (RFC 9112, 3.2).
+        second_host = name == b"host" and self.requests[-1].requestHeaders.hasHeader(b"host")
+        # HTTPChannel takes "identity" for no body, and the body for the next request (RFC 9112, 6.3).
+        unknown_coding = name == b"transfer-encoding" and value.strip(b" \t") != b"chunked"
+        if second_host or unknown_coding:
             self._respondToBadRequestAndDisconnect()
             return False
         return bool(super().headerReceived(line))

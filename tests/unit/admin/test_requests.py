@@ -61,6 +61,18 @@ def test_two_hosts_are_one_too_many(browser: Browser, target: str, second: str) 
     assert connection.written.count(b"HTTP/1.1 ") == 1
 
 
+@pytest.mark.parametrize("coding", ["identity", "Identity ", "gzip", "chunked, identity", "identity, chunked", "", "x"])
+@pytest.mark.parametrize("length", [[], ["Content-Length: 0"], ["Content-Length: 40"]])
+def test_a_body_is_chunked_or_has_its_length(browser: Browser, coding: str, length: list[str]) -> None:
+    """RFC 9112, 7 has no ``identity`` any more: what follows is nobody's next request."""
+    connection = browser.open()
+    head = ["POST /api/v1/publish HTTP/1.1", "Host: localhost", *length, f"Transfer-Encoding: {coding}", "", ""]
+    smuggled = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    connection.receive("\r\n".join(head).encode() + f"{len(smuggled):x}\r\n{smuggled}\r\n0\r\n\r\n".encode())
+    assert (status(connection), connection.written.count(b"HTTP/1.1")) == ("400 Bad Request", 1)
+    assert b"\r\nConnection: close\r\n" in connection.written
+
+
 @pytest.mark.parametrize(
     "lines",
     [
