@@ -22,7 +22,7 @@ from iot_mqtt.ports.directory import ADMINS, Conflict, Directory, Document
 #: People, not machines; each name is at most this long.
 MAX_ADMINS: Final = 1000
 LONGEST_NAME: Final = 64
-#: Bytes of a password. The shortest is NIST's.
+#: Characters of a password. The shortest is NIST's.
 SHORTEST_PASSWORD: Final = 8
 LONGEST_PASSWORD: Final = 1024
 
@@ -150,9 +150,9 @@ class AdminDesk:
         return _info(await put)
 
     async def _hashed(self, password: str) -> str:
+        if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+            raise ValueError(f"a password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters")
         secret = password.encode("utf-8", "surrogatepass")
-        if not SHORTEST_PASSWORD <= len(secret) <= LONGEST_PASSWORD:
-            raise ValueError(f"a password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} bytes")
         return await self._pool.run(lambda: argon.hash_password(secret))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from iot_mqtt.admin.admins import Admin, AdminDesk
+from iot_mqtt.admin.admins import LONGEST_PASSWORD, SHORTEST_PASSWORD, Admin, AdminDesk
 from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import Caller
@@ -18,6 +18,7 @@ from iot_mqtt.admin.sign_in import SignIn
 from iot_mqtt.errors import Unavailable
 
 _SOME: Json = {"type": "string", "minLength": 1}
+_NEW: Json = {"type": "string", "minLength": SHORTEST_PASSWORD, "maxLength": LONGEST_PASSWORD}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class LoginResources(Resource):
         return {
             "Me": schema_of(Me),
             "Login": body_of({"name": _SOME, "password": _SOME}, "name", "password"),
-            "OwnPassword": body_of({"password": _SOME, "new_password": _SOME}, "password", "new_password"),
+            "OwnPassword": body_of({"password": _SOME, "new_password": _NEW}, "password", "new_password"),
         }
 
 

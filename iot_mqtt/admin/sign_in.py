@@ -84,7 +84,7 @@ class SignIn:
         known = self._desk.admin(name)
         # A random password takes the work of others, too.
         encoded = (known and known.hash) or self._decoy
-        secret = password.encode("utf-8", "surrogatepass")[: LONGEST_PASSWORD + 1]
+        secret = password[: LONGEST_PASSWORD + 1].encode("utf-8", "surrogatepass")
         fits = await self._pool.verify(Question(f"admin {name}", encoded, secret), source)
         # The user may have changed while a thread was busy: what he is now counts.
         now = self._desk.admin(name)

@@ -342,6 +342,26 @@ def test_passwords_that_cannot_be_looked_at_are_no_wrong_ones(node: LoginNode) -
 
 
 @pytest.mark.parametrize(
+    ("password", "status"),
+    [
+        ("é" * 7, 400),
+        ("é" * 8, 200),
+        ("é" * 1024, 200),
+        ("é" * 1025, 400),
+    ],
+)
+@pytest.mark.parametrize("path", ["admins", "admins/ann"])
+def test_a_password_is_as_long_as_it_has_characters(node: LoginNode, path: str, password: str, status: int) -> None:
+    """As its schema says; and whoever has a long one logs in with it."""
+    body = {"password": password} | ({"name": "bob", "role": "viewer"} if path == "admins" else {})
+    assert node.ask("POST", path, body).status == status
+    if status == 200:
+        name = "bob" if path == "admins" else "ann"
+        assert node.log_in(name, password).status == 200
+        assert node.log_in(name, password[:-1]).status == 401
+
+
+@pytest.mark.parametrize(
     ("body", "status"),
     [
         ({"name": "bob", "role": "root", "password": PASSWORD}, 400),
