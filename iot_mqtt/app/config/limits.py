@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,18 +16,40 @@ import yaml
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+#: Bytes of each, as Java has them.
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_AMOUNT = re.compile(r"([0-9]{1,7})([kmgKMG])")
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Inclusive bounds of a number; ``highest`` None: no upper bound."""
+    """Inclusive bounds; ``highest`` None: no upper bound. Numbers, or amounts of bytes with a unit, such as 512m."""
 
-    lowest: float
-    highest: float | None = None
+    lowest: float | str
+    highest: float | str | None = None
 
     def __str__(self) -> str:
-        return f"{self.lowest:g} or more" if self.highest is None else f"{self.lowest:.15g} to {self.highest:.15g}"
+        if self.highest is None:
+            bounds = f"{_shown(self.lowest)} or more"
+        else:
+            bounds = f"{_shown(self.lowest)} to {_shown(self.highest)}"
+        return f"{bounds}, with k, m or g" if isinstance(self.lowest, str) else bounds
 
-    def holds(self, value: float) -> bool:
-        return self.lowest <= value and (self.highest is None or value <= self.highest)
+    def holds(self, value: float | str) -> bool:
+        number = _number(value)
+        return _number(self.lowest) <= number and (self.highest is None or number <= _number(self.highest))
+
+
+def _shown(bound: float | str) -> str:
+    return bound if isinstance(bound, str) else f"{bound:.15g}"
+
+
+def _number(value: float | str) -> float:
+    """Of an amount its bytes. A text that is none is in no range."""
+    if not isinstance(value, str):
+        return value
+    found = _AMOUNT.fullmatch(value)
+    return math.nan if found is None else int(found[1]) * _UNITS[found[2].lower()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +138,8 @@ def is_live(key: str) -> bool:
 def complaint(key: str, value: object) -> str | None:
     """What is wrong with a well-typed value, or None."""
     known = KEYS[pattern_of(key)]
-    if known.range is not None and isinstance(value, int | float) and not known.range.holds(value):
-        return f"must be {known.range}, not {value}"
+    if known.range is not None and isinstance(value, int | float | str) and not known.range.holds(value):
+        return f"must be {known.range}, not {value!r}"
     if known.one_of and value not in known.one_of:
         return f"must be one of {', '.join(known.one_of)}, not {value!r}"
     if known.looks_like is not None and isinstance(value, str) and not re.fullmatch(known.looks_like[0], value):

@@ -9,7 +9,7 @@ import pytest
 
 from iot_mqtt.app.config import ConfigError, load_config, read_config
 from iot_mqtt.app.config.effects import notes
-from iot_mqtt.app.config.limits import complaint
+from iot_mqtt.app.config.limits import Range, complaint
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_an_alias_stands_for_what_it_names(directory: Path) -> None:
         ("node: {id: a, id: b}", "application.yaml:1:15: node.id: written twice"),
         (
             "pipeline: {memory: 384m}",
-            "application.yaml:1:12: pipeline.memory: must be 512m or more, such as 2g, not '384m'",
+            "application.yaml:1:12: pipeline.memory: must be 512m or more, with k, m or g, not '384m'",
         ),
         (
             "node: {id: a b}",
@@ -312,9 +312,20 @@ def test_a_file_that_is_not_utf8_is_refused(directory: Path) -> None:
     [
         ("511m", False), ("512m", True), ("599M", True), ("1000m", True), ("99m", False),
         ("524287k", False), ("524288k", True), ("530000K", True), ("1000000k", True), ("99999k", False),
-        ("1g", True), ("16G", True), ("0g", False), ("512", False),
+        ("1g", True), ("16G", True), ("0g", False), ("512", False), ("512mb", False), ("-1g", False), ("٩g", False),
     ],
 )  # fmt: skip
 def test_spark_has_a_heap_that_it_takes(memory: str, enough: bool) -> None:
     """In each unit."""
     assert (complaint("pipeline.memory", memory) is None) == enough
+
+
+@pytest.mark.parametrize(
+    ("amount", "held"),
+    [("1023k", False), ("1m", True), ("1024K", True), ("2g", True), ("2048M", True), ("2049m", False), ("3g", False)],
+)
+def test_a_range_knows_units(amount: str, held: bool) -> None:
+    """Its bounds have some, and so has what is held against it, whichever they are."""
+    bounds = Range("1m", "2g")
+    assert bounds.holds(amount) == held
+    assert str(bounds) == "1m to 2g, with k, m or g"

@@ -289,6 +289,7 @@ def test_each_key_that_may_change_is_what_it_says_in_force(running: Running) -> 
             continue
         if is_live(key) and known is not None and isinstance(value, int | float) and not isinstance(value, bool):
             highest = known.range.highest if known.range is not None else None
+            assert not isinstance(highest, str)
             values[key] = type(value)(min(value * 2 + 20, highest or 1e9))
     running.run(running.desk.change(values, []))
     service, config = running.service, running.service.live.config
