@@ -6,6 +6,7 @@ import logging
 from typing import Protocol
 
 from iot_mqtt.broker.driving import drive
+from iot_mqtt.broker.losses import Cause, text_of
 from iot_mqtt.broker.readers.census import Census
 from iot_mqtt.broker.retention_clock import RetentionClock
 from iot_mqtt.broker.turn import Turn
@@ -23,7 +24,7 @@ LOST_SECONDS = 3600.0
 class Follower(Protocol):
     """Who reads the whole log, at a pace of its own."""
 
-    async def write_off(self, generation: int) -> None:
+    async def write_off(self, generation: int, cause: Cause) -> None:
         """Count what it loses with a generation, and read no further until ``go_on``."""
         ...
 
@@ -33,7 +34,10 @@ class Follower(Protocol):
 class Upkeep:
     """Never two at once: a generation is written off and dropped before the next is looked at."""
 
-    __slots__ = ("followers", "_log", "_census", "_counters", "_turn", "_clock", "_time", "_busy", "_lost", "_lost_at")
+    __slots__ = (
+        *("followers", "_log", "_census", "_counters", "_turn", "_clock", "_time", "_busy"),
+        *("_lost", "_lost_at", "_causes"),
+    )
 
     def __init__(
         self, log: Log, census: Census, counters: Counters, turn: Turn, clock: Clock, time: RetentionClock
@@ -46,15 +50,16 @@ class Upkeep:
         self._clock = clock
         self._time = time
         self._busy = False
-        #: What sessions had lost when that was looked at, and when (monotonic) it was last more than before.
+        #: What sessions had lost when that was looked at, when (monotonic) it was last more than before, and why.
         self._lost = 0
         self._lost_at: float | None = None
+        self._causes: set[Cause] = set()
         self.followers: list[Follower] = []
 
     def begin(self) -> None:
         """Drop what is due, in the background. Called every few seconds; a failure is tried again then."""
-        self._note_losses()
         if not self._busy:
+            self.note_losses(Cause.RETENTION)
             self._busy = True
             drive(self._retain(), self._ended, self._failed)
 
@@ -63,13 +68,14 @@ class Upkeep:
         """What an operator has to know, in words."""
         if self._lost_at is None or self._clock.monotonic() - self._lost_at >= LOST_SECONDS:
             return ()
-        return (f"sessions have lost {self._lost} messages: the log's retention was over before they were read",)
+        return (f"sessions have lost {self._lost} messages: {text_of(self._causes)} before they were read",)
 
-    def _note_losses(self) -> None:
-        """Also those of other nodes' logs, and what a reader finds missing."""
+    def note_losses(self, cause: Cause) -> None:
+        """Of what is more than before. Also losses of other nodes' logs, and what a reader finds missing."""
         lost = self._counters.dropped[Drop.RETENTION]
         if lost > self._lost:
             self._lost, self._lost_at = lost, self._clock.monotonic()
+            self._causes.add(cause)
 
     def _ended(self, _: None) -> None:
         self._busy = False
@@ -84,24 +90,25 @@ class Upkeep:
         # Closing a generation is a change that has to be committed.
         self._turn.plan()
         for generation in due:
-            await self._drop(generation.id)
+            await self._drop(generation.id, Cause.RETENTION)
 
-    async def _drop(self, generation: int) -> None:
+    async def _drop(self, generation: int, cause: Cause) -> None:
         # Nothing is read of a generation whose dropping has begun: when it is repeated, nothing is lost once more. The
         # readers here go on until then, so they come last.
+        self.note_losses(Cause.RETENTION)
         before = self._counters.dropped[Drop.RETENTION]
         try:
             for follower in self.followers:
-                await follower.write_off(generation)
+                await follower.write_off(generation, cause)
             await self._census.write_off(generation)
             await self._log.drop(generation)
         finally:
+            self.note_losses(cause)
             for follower in self.followers:
                 follower.go_on()
         lost = self._counters.dropped[Drop.RETENTION] - before
         level = logging.WARNING if lost else logging.INFO
         logger.log(level, "a generation of the log was dropped", extra={"generation": generation, "lost": lost})
-        self._note_losses()
 
     async def drop(self, generation: int) -> bool:
         """Drop a closed generation by order; False if there is none of that number."""
@@ -114,7 +121,7 @@ class Upkeep:
             raise Unavailable("generations are being dropped; try again")
         self._busy = True
         try:
-            await self._drop(generation)
+            await self._drop(generation, Cause.OPERATOR)
         finally:
             self._busy = False
         return True

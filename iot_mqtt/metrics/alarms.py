@@ -79,7 +79,7 @@ _KNOWN: Final = tuple(
         (
             r"^sessions have lost",
             "retention",
-            "iot-mqtt ctl slow names who is behind; a longer log.retention keeps more for sessions that are away",
+            "iot-mqtt ctl slow names who is behind, ctl audit list who dropped; a longer log.retention keeps more",
         ),
         (
             r"^the platform has rejected",

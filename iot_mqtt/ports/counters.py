@@ -37,7 +37,7 @@ class Drop(StrEnum):
     NO_SHARED_MEMBER = "no_shared_member"
     NOT_AUTHORIZED = "not_authorized"  # the right to it was taken back while it waited
     RETAINED_QUOTA = "retained_quota"  # delivered, but not retained
-    RETENTION = "retention"  # the log's retention was over before the session came for it
+    RETENTION = "retention"  # the log's retention was over, or an operator dropped it, before the session came for it
     REJECTED = "rejected"  # the client answered with a reason of 0x80 or more
     DISK_FULL = "disk_full"  # QoS 0 that only the log could have brought
     KILLED = "killed"  # it waited in memory only when the node was killed; counted by the next life, over all lives

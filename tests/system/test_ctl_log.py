@@ -187,7 +187,7 @@ def test_a_full_disk_refuses_or_pauses_and_recovers_by_itself(start_broker: Star
     assert publish(writer, "t", b"again") == [0]
     # Of the disk there is none any more; that a session has lost messages is told for an hour.
     (alarm,) = json.loads(broker.http("/health"))["alarms"]
-    assert f"sessions have lost {acknowledged} messages" in alarm
+    assert f"sessions have lost {acknowledged} messages: an operator dropped them" in alarm
     assert ask(broker, "sessions", "show", "reader")["dropped"] == {"retention": acknowledged}
     back = reader(broker)
     assert [back.expect_publication().payload for _ in range(2)] == [b"waits", b"again"]

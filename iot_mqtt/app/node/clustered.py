@@ -130,7 +130,10 @@ class Clustered:
         clustering = broker.join(node, self._follow)
         node.attach(clustering.node)
         join(broker, view.cluster, self._config.node.id, node, self._registry)
-        self._losses = SharedLosses(node.questions, broker.readers.logs, broker.readers.census, broker.counters)
+        readers = broker.readers
+        self._losses = SharedLosses(
+            node.questions, readers.logs, readers.census, broker.counters, readers.upkeep.note_losses
+        )
         broker.readers.upkeep.followers.append(self._losses)
         watch_others(broker.uplink, self.grid, self._place.number, self._clock)
         await clustering.own.load()

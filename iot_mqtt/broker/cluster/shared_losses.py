@@ -16,6 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
+from iot_mqtt.broker.losses import Cause
 from iot_mqtt.broker.readers.census import Census
 from iot_mqtt.broker.readers.logs import Logs
 from iot_mqtt.ports.counters import Counters, Drop
@@ -23,8 +24,9 @@ from iot_mqtt.ports.log import writer_of
 
 log = logging.getLogger(__name__)
 
-#: The question by this name.
-WRITE_OFF = "log.write_off"
+#: Questions by these names. Before the first, the second says of a generation that an operator drops it: nodes of a
+#: version that does not know it take its retention for the cause.
+WRITE_OFF, ORDERED = "log.write_off", "log.drop_ordered"
 #: Seconds for all members to count: each reads what its sessions want of one generation.
 WITHIN = 30.0
 
@@ -43,17 +45,27 @@ class Asking(Protocol):
 class SharedLosses:
     """An ``upkeep.Follower``: all nodes that read the log, as one."""
 
-    def __init__(self, asking: Asking, logs: Logs, census: Census, counters: Counters) -> None:
+    def __init__(
+        self, asking: Asking, logs: Logs, census: Census, counters: Counters, note: Callable[[Cause], None]
+    ) -> None:
+        """``note``: told before and after losses here why there are more of them."""
         self._asking = asking
         self._logs = logs
         self._census = census
         self._counters = counters
+        self._note = note
+        #: Generations of other nodes that an operator drops.
+        self._ordered: set[int] = set()
         asking.later[WRITE_OFF] = self._answer
+        asking.later[ORDERED] = self._order
 
-    async def write_off(self, generation: int) -> None:
+    async def write_off(self, generation: int, cause: Cause = Cause.RETENTION) -> None:
         """Have it counted everywhere, but for this node's readers of its own log."""
-        await self._here(generation)
-        answers = await self._asking.ask_all(WRITE_OFF, generation.to_bytes(4, "big"), WITHIN)
+        body = generation.to_bytes(4, "big")
+        await self._here(generation, cause)
+        if cause is Cause.OPERATOR:
+            await self._asking.ask_all(ORDERED, body, WITHIN)
+        answers = await self._asking.ask_all(WRITE_OFF, body, WITHIN)
         for number, answer in sorted(answers.items()):
             if isinstance(answer, str):
                 self._counters.readers_uncounted += 1
@@ -68,15 +80,23 @@ class SharedLosses:
         """What is given up stays given up."""
 
     async def _answer(self, body: bytes) -> bytes:
-        await self._here(int.from_bytes(body, "big"))
+        generation = int.from_bytes(body, "big")
+        await self._here(generation, Cause.OPERATOR if generation in self._ordered else Cause.RETENTION)
+        self._ordered.discard(generation)
         return b""
 
-    async def _here(self, generation: int) -> None:
+    async def _order(self, body: bytes) -> bytes:
+        self._ordered.add(int.from_bytes(body, "big"))
+        return b""
+
+    async def _here(self, generation: int, cause: Cause) -> None:
         reader = self._logs.of(writer_of(generation))
         if reader is None:
             return
+        self._note(Cause.RETENTION)
         before = self._counters.dropped[Drop.RETENTION]
         await self._census.write_off_elsewhere(reader, generation)
+        self._note(cause)
         if lost := self._counters.dropped[Drop.RETENTION] - before:
             text = "sessions here have lost messages: a generation of another node's log is dropped"
             log.warning(text, extra={"generation": generation, "lost": lost})

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from secrets import token_hex
 from typing import NamedTuple
 
+from iot_mqtt.broker.losses import Cause
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import WriteBatch
 from iot_mqtt.ports.log import CommittedLog, LogRun
@@ -71,6 +72,8 @@ class Ledger:
         self.sent = self.sent_bytes = self.safe = self.failures = self.lost = 0
         #: By the monotonic clock.
         self.lost_at: float | None = None
+        #: Why the log may have dropped what is lost.
+        self.causes: set[Cause] = set()
 
     # The place.
 

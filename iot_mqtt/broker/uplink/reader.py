@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, breath, done, drive
+from iot_mqtt.broker.losses import Cause
 from iot_mqtt.broker.uplink.dropped import Dropped, Loss
 from iot_mqtt.broker.uplink.fresh import Fresh
 from iot_mqtt.broker.uplink.holding import Holding
@@ -302,7 +303,7 @@ class Uplink:
 
     # Retention.
 
-    async def write_off(self, generation: int) -> None:
+    async def write_off(self, generation: int, cause: Cause) -> None:
         """A generation of the log will be dropped: count what the sink did not get of it. Nothing is read until
         ``go_on``.
         """
@@ -314,6 +315,7 @@ class Uplink:
         self._version += 1
         in_memory = self._fresh.begin
         self._dropped.add(generation, info.end, generations, in_memory)
+        self._ledger.causes.add(cause)
         found = await self._unsafe_of(generation, in_memory)
         self._lose(self._dropped.sort_out(found, ledger.place.position, ledger.position))
 

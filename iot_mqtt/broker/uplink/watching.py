@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iot_mqtt.broker.losses import text_of
 from iot_mqtt.broker.uplink.growth import BacklogGrowth
 from iot_mqtt.broker.uplink.holding import Holding
 from iot_mqtt.broker.uplink.ledger import Ledger
@@ -52,9 +53,7 @@ class Watch:
         elif self._growth.growing:
             found.append(f"the uplink falls behind: {ledger.unread} messages wait in the log, and more every second")
         if ledger.lost_at is not None and self._clock.monotonic() - ledger.lost_at < LOST_SECONDS:
-            found.append(
-                f"the uplink has lost {ledger.lost} messages: the log's retention was over before they were taken"
-            )
+            found.append(f"the uplink has lost {ledger.lost} messages: {text_of(ledger.causes)} before they were taken")
         if sink.dropped:
             found.append(
                 f"the platform has rejected {sink.dropped} records that could not be put among its dead letters"

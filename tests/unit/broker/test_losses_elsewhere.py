@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import pytest
 
 from iot_mqtt.broker.cluster.shared_losses import SharedLosses
+from iot_mqtt.broker.losses import Cause
 from iot_mqtt.codec import PacketType
 from iot_mqtt.grid.log import LogSettings
 from tests.unit.broker.harness import Node, run
@@ -37,7 +38,8 @@ class Asked:
 def losses(node: Node, asked: Asked | None = None) -> SharedLosses:
     """What a node counts by, and has counted."""
     broker = node.broker
-    return SharedLosses(asked or Asked(), broker.readers.logs, broker.readers.census, broker.counters)
+    readers = broker.readers
+    return SharedLosses(asked or Asked(), readers.logs, readers.census, broker.counters, readers.upkeep.note_losses)
 
 
 def absent(node: Node, name: str = "reader", filter: str = "t") -> None:
@@ -89,6 +91,22 @@ def test_a_loss_is_told_where_the_session_is(caplog: pytest.LogCaptureFixture) -
     assert (line.levelname, vars(line)["lost"]) == ("WARNING", 3)
     node.broker.readers.upkeep.begin()
     assert node.view.alarms == ("sessions have lost 3 messages: the log's retention was over before they were read",)
+
+
+def test_a_loss_by_order_is_told_as_such() -> None:
+    """An operator has dropped it at the other node."""
+    node, other = pair()
+    absent(node)
+    asked, asking = Asked(), Asked()
+    losses(node, asked)
+    there = losses(Node(number=2, log_settings=HOURLY), asking)
+    asking.later = asked.later
+    other.record_unforwarded(b"1", b"2", b"3")
+    (old,) = other.log.generations()
+    run(there.write_off(old.id, Cause.OPERATOR))
+    node.broker.readers.upkeep.begin()
+    by_order = "an operator dropped them from the log"
+    assert node.view.alarms == (f"sessions have lost 3 messages: {by_order} before they were read",)
 
 
 def test_what_was_taken_before_costs_nothing() -> None:

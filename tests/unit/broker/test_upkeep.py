@@ -180,7 +180,28 @@ def test_dropping_by_order() -> None:
     assert found == [True]
     assert run(node.view.log.drop(1)) is False
     assert node.session("reader").dropped == {"retention": 2}
+    assert node.view.alarms == (
+        "sessions have lost 2 messages: an operator dropped them from the log before they were read",
+    )
     assert node.connect("reader", clean=False, expiry=100_000).drain() == [b"3"]
+
+
+def test_losses_by_retention_and_by_order_are_told_as_both() -> None:
+    """Nobody knows any more how many of them were for which."""
+    node = Node(log_settings=HOURLY)
+    absent(node)
+    old_and_new(node)
+    keep_up(node)
+    node.advance(3600)
+    keep_up(node)
+    run(node.view.log.drop(2))
+    node.turn()
+    keep_up(node)
+    (alarm,) = node.view.alarms
+    assert alarm == (
+        "sessions have lost 5 messages: the log's retention was over, or an operator dropped them from the log before"
+        " they were read"
+    )
 
 
 def test_too_many_bytes_are_dropped_too() -> None:

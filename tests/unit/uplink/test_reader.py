@@ -303,6 +303,20 @@ def test_retention_counts_what_the_uplink_has_not_taken() -> None:
     assert it.uplink.info().lag_messages == 0
 
 
+def test_what_an_operator_drops_is_told_as_such() -> None:
+    """Retention had nothing to do with it."""
+    it = UplinkedNode(log_settings=HOURLY)
+    it.publish(b"taken")
+    it.sink.break_it()
+    it.publish(*numbers(0, 3))
+    it.node.advance(3600)
+    it.node.broker.readers.upkeep.begin()
+    it.node.turn()
+    run(it.node.view.log.drop(1))
+    by_order = "an operator dropped them from the log"
+    assert f"the uplink has lost 3 messages: {by_order} before they were taken" in it.node.view.alarms
+
+
 def dropped(it: UplinkedNode, *payloads: bytes) -> None:
     """The sink is away, these are published, memory has room for the last few, and retention takes them all."""
     it.sink.break_it()
