@@ -8,7 +8,7 @@ from heapq import nsmallest
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, unquote
 
-from iot_mqtt.admin.callers import Caller
+from iot_mqtt.admin.callers import Caller, Role
 from iot_mqtt.admin.errors import bad_request
 from iot_mqtt.admin.paths import name_in
 from iot_mqtt.devices import fields
@@ -44,6 +44,11 @@ class Call:
     def user(self) -> str | None:
         """In whose name it is, if what is sent needs a user's right."""
         return None if self.caller is None else self.caller.user
+
+    @property
+    def sees_contents(self) -> bool:
+        """Whether the answer may have what was published, sent or reported, beside how much of it there is."""
+        return self.caller is not None and self.caller.role >= Role.OPERATOR
 
     @property
     def after(self) -> str | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from iot_mqtt.admin.call import Call, Page, pair
-from iot_mqtt.admin.device_shapes import device_schemas, of_command, of_device, of_sequence
+from iot_mqtt.admin.device_shapes import device_schemas, of_command, of_device, of_sequence, of_shadow
 from iot_mqtt.admin.errors import bad_request, conflict, existing
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Schemas
@@ -14,7 +15,6 @@ from iot_mqtt.admin.shapes import Json
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.devices.asked import NotHis
 from iot_mqtt.devices.order import read_order
-from iot_mqtt.devices.shadows import difference
 from iot_mqtt.ports.devices import State, StoredCommand
 
 
@@ -35,18 +35,20 @@ class DeviceResources(Resource):
         if state is not None and state not in {one.value for one in State}:
             raise bad_request(f"state must be one of {', '.join(State)}")
         found = await self._commands.page(call.query.get("target"), state, call.after_pair, limit + 1)
-        return call.page(found, lambda one: pair(one.owner, one.id), of_command)
+        shape = partial(of_command, contents=call.sees_contents)
+        return call.page(found, lambda one: pair(one.owner, one.id), shape)
 
     @post("commands", "Send a command; answered once it is committed.", "Command", "CommandOrder")
     async def _send(self, call: Call) -> Json:
         new = read_order(call.json(), self._now())
         if call.user is not None:
             new = replace(new, users=(call.user, *new.users))
-        return of_command(await self._commands.submit(new))
+        return of_command(await self._commands.submit(new), contents=call.sees_contents)
 
-    @get("commands/{command}", "One command.", "CommandWithBody", query=("target",))
+    @get("commands/{command}", "One command; its body for operators.", "CommandWithBody", query=("target",))
     async def _show(self, call: Call) -> Json:
-        return of_command(await self._commands.with_body(await self._named(call)), with_body=True)
+        found = await self._commands.with_body(await self._named(call))
+        return of_command(found, contents=call.sees_contents, with_body=True)
 
     @delete("commands/{command}", "Take back a command that was not sent.", query=("target",))
     async def _cancel(self, call: Call) -> None:
@@ -84,12 +86,12 @@ class DeviceResources(Resource):
     async def _forget_sequence(self, call: Call) -> None:
         existing(await self._devices.forget_sequence(call.path["target"]) or None, _no_sequence(call))
 
-    @get("shadows/{target}", "What a device reported and what is desired.", "Shadow")
+    @get("shadows/{target}", "What a device reported and what is desired; values for operators.", "Shadow")
     async def _get(self, call: Call) -> Json:
         target = call.path["target"]
         self._check(call, "shadow-read", target)
         reported, desired = await self._shadows.get(target)
-        return {"target": target, "reported": reported, "desired": desired, "delta": difference(reported, desired)}
+        return of_shadow(target, reported, desired, contents=call.sees_contents)
 
     @post("shadows/{target}", "Set what is desired of a device.", "Shadow", "Desired")
     async def _desire(self, call: Call) -> Json:

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from iot_mqtt.admin.schemas import Json, body_of, maybe, object_of
 from iot_mqtt.admin.shapes import of_bytes
+from iot_mqtt.devices.shadows import difference
 from iot_mqtt.ports.access import user_of
-from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice, StoredSequence
+from iot_mqtt.ports.devices import State, StoredCommand, StoredDevice, StoredSequence, StoredShadow
 
 _TEXT: Final[Json] = {"type": "string"}
 _NUMBER: Final[Json] = {"type": "number"}
@@ -22,8 +23,6 @@ _COMMAND: Final[Json] = {
     "id": _TEXT,
     "target": {"type": "string", "description": "A client id, or GATEWAY/DEVICE."},
     "state": {"type": "string", "enum": [state.value for state in State]},
-    "detail": _TEXT,
-    "values": {"type": ["object", "null"], "description": "What the device answered."},
     "accepted_at": _NUMBER,
     "changed_at": _NUMBER,
     "deadline": maybe("number"),
@@ -34,6 +33,11 @@ _COMMAND: Final[Json] = {
     "response_topic": _MAYBE_TEXT,
     "attempts": {"type": "integer", "description": "How often it was sent."},
     "times": {"type": "object", "additionalProperties": _NUMBER, "description": "When each state began."},
+}
+#: What the device answered. In other states the detail is the node's own, and for all.
+_ANSWER: Final[Json] = {
+    "detail": {"type": "string", "description": "Of one that is acked or failed: what the device answered."},
+    "values": {"type": ["object", "null"], "description": "What the device answered."},
 }
 _DEVICE: Final[Json] = {
     "target": _TEXT,
@@ -58,10 +62,14 @@ _SEQUENCE: Final[Json] = {
 }
 
 
-def of_command(command: StoredCommand, *, with_body: bool = False) -> Json:
-    """Listings leave the body out. Times are wall-clock seconds."""
+def of_command(command: StoredCommand, *, contents: bool, with_body: bool = False) -> Json:
+    """Listings leave the body out. Times are wall-clock seconds. ``contents``: also those of messages."""
     shape = _described(command, _COMMAND)
-    return {**shape, **of_bytes("body", command.body or b"")} if with_body else shape
+    if contents or command.state not in (State.ACKED, State.FAILED):
+        shape |= {"detail": command.detail}
+    if contents:
+        shape |= {"values": command.values}
+    return {**shape, **of_bytes("body", command.body or b"")} if with_body and contents else shape
 
 
 def of_device(device: StoredDevice) -> Json:
@@ -73,14 +81,24 @@ def of_sequence(gateway: str, found: StoredSequence) -> Json:
     return {"gateway": gateway, "epoch": found.epoch, "sequence": found.highest, "user": user}
 
 
-def _described(value: object, schema: Json) -> Json:
+def of_shadow(target: str, reported: StoredShadow, desired: StoredShadow, *, contents: bool) -> Json:
+    """``contents``: also the values."""
+    halves = {"reported": reported, "desired": desired}
+    shape: dict[str, object] = {"target": target}
+    for name, half in halves.items():
+        told = {"version": half.version, "times": half.times}
+        shape[name] = {**told, "values": half.values} if contents else told
+    return {**shape, "delta": difference(reported, desired)} if contents else shape
+
+
+def _described(value: object, schema: Json) -> dict[str, Any]:
     found: dict[str, Any] = {name: getattr(value, name) for name in schema}
     return {name: None if schema[name] is _MAYBE_TEXT and not one else one for name, one in found.items()}
 
 
 def device_schemas() -> Json:
     """For the description of the API."""
-    half = object_of({"version": _WHOLE, "values": _SOME, "times": _SOME})
+    half = object_of({"version": _WHOLE, "times": _SOME}, contents={"values": _SOME})
     order: Json = {
         "target": _COMMAND["target"],
         "body": {"type": ["string", "object", "array"], "description": "A text, or JSON."},
@@ -99,11 +117,11 @@ def device_schemas() -> Json:
         "version": {"type": "integer", "description": "That this is based on; without it, any."},
     }
     return {
-        "Command": object_of(_COMMAND),
-        "CommandWithBody": object_of({**_COMMAND, "body": _MAYBE_TEXT, "body_base64": _BASE64}),
+        "Command": object_of(_COMMAND, contents=_ANSWER),
+        "CommandWithBody": object_of(_COMMAND, contents={**_ANSWER, "body": _MAYBE_TEXT, "body_base64": _BASE64}),
         "CommandOrder": body_of(order, "target", audited=("target", "id", "idempotency_key", "response_topic", "user")),
         "Device": object_of(_DEVICE),
         "Sequence": object_of(_SEQUENCE),
-        "Shadow": object_of({"target": _TEXT, "reported": half, "desired": half, "delta": _SOME}),
+        "Shadow": object_of({"target": _TEXT, "reported": half, "desired": half}, contents={"delta": _SOME}),
         "Desired": body_of(desired, "desired"),
     }

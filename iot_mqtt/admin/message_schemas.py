@@ -74,7 +74,7 @@ def message_schemas() -> Schemas:
         "Backlog": schema_of(BacklogInfo),
         "Subscription": subscription,
         "Message": object_of(_MESSAGE),
-        "MessageWithPayload": object_of({**_MESSAGE, **_PAYLOAD}),
+        "MessageWithPayload": object_of(_MESSAGE, contents=_PAYLOAD),
         "Publication": publication,
         "Publications": body_of({"messages": items_of(publication) | {"minItems": 1, "maxItems": MOST}}, "messages"),
         "PublishedAll": object_of(

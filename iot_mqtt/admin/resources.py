@@ -220,13 +220,13 @@ class Resources(Resource):
         removed = await self._view.remove_all_retained(filter, limit)
         return {"removed": removed, "more": bool(self._view.retained(filter, None, 1))}
 
-    @get("retained/{topic}", "One retained message.", "MessageWithPayload")
+    @get("retained/{topic}", "One retained message; its payload for operators.", "MessageWithPayload")
     def _retained_one(self, call: Call) -> Json:
         topic = _topic(call)
         found = self._view.retained(topic, None, 1)
         if not found or found[0].topic != topic.encode():
             raise not_found(f"there is no retained message at {topic!r}")
-        return shapes.of_message(found[0], with_payload=True)
+        return shapes.of_message(found[0], with_payload=call.sees_contents)
 
     @delete("retained/{topic}", "Remove a retained message.")
     async def _remove_retained(self, call: Call) -> None:

@@ -27,9 +27,14 @@ def maybe(kind: str) -> Json:
     return {"type": [kind, "null"]}
 
 
-def object_of(properties: Json) -> Json:
-    """What is answered: all of the properties are there."""
-    return {"type": "object", "properties": properties, "required": list(properties)}
+def object_of(properties: Json, contents: Json | None = None) -> Json:
+    """What is answered: all of the properties are there. ``contents``: for operators alone (``Call.sees_contents``)."""
+    told = {name: {**one, "description": _for_operators(one)} for name, one in (contents or {}).items()}
+    return {"type": "object", "properties": {**properties, **told}, "required": list(properties)}
+
+
+def _for_operators(schema: Json) -> str:
+    return " ".join(filter(None, (schema.get("description"), "For operators.")))
 
 
 def body_of(properties: Json, *required: str, audited: Iterable[str] = ()) -> Json:

@@ -46,6 +46,7 @@ def test_each_role_is_offered_what_it_may_do_and_it_counts(broker: BrokerProcess
         ("auth/rules/bad", {"text": f"# {XSS}\n[group {XSS}]\nallow subscribe {XSS}\n"}),
         ("limits/bad", {"user": XSS, "connections": 5}),
         ("bans", {"client": XSS, "user": XSS, "reason": XSS}),
+        ("shadows/press%2F1", {"desired": {"mode": "auto"}}),
         ("tokens", {"name": XSS, "role": "viewer", "scope": [f"clients/{XSS}"]}),
     ):
         status, answer = call(broker, "POST", path, body)

@@ -53,7 +53,7 @@ class WhyResources(Resource):
             except MqttError as error:
                 raise bad_request(f"topic: {error.detail}") from error
         facts = await self._known(call.path["client_id"], topic)
-        return answer(self._redacted(facts, call))
+        return answer(self._redacted(facts, call), contents=call.sees_contents)
 
     def _redacted(self, facts: Facts, call: Call) -> Facts:
         """Without what this caller may not see."""
@@ -85,8 +85,8 @@ class WhyResources(Resource):
         return {"Why": object_of(answered)}
 
 
-def answer(facts: Facts) -> Json:
-    """What is found, and the facts that it is made of."""
+def answer(facts: Facts, *, contents: bool) -> Json:
+    """What is found, and the facts that it is made of. ``contents``: also those of messages."""
     session = None if facts.session is None else shapes.of_session(facts.session)
     held = (
         {"plugin": plugin.name, "kind": one.kind, "name": one.name, "seconds": one.seconds, "reason": one.reason}
@@ -109,7 +109,7 @@ def answer(facts: Facts) -> Json:
         "troubles": list(map(asdict, facts.troubles)),
         "held_off": list(held),
         "bans": list(map(asdict, facts.bans)),
-        "commands": [of_command(one) for one in facts.commands[:_SHOWN]],
+        "commands": [of_command(one, contents=contents) for one in facts.commands[:_SHOWN]],
     }
 
 

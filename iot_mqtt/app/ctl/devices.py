@@ -14,6 +14,7 @@ from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import (
+    Column,
     Json,
     NumberRange,
     at,
@@ -47,7 +48,8 @@ _COMMANDS = (
     at("deadline", "DEADLINE"),
     field("retry"),
     number("attempts", "SENT"),
-    field("detail"),
+    # A viewer is not told what the device answered.
+    Column("DETAIL", lambda item: plain(item.get("detail", ""))),
 )
 
 
@@ -201,6 +203,10 @@ def shadow() -> None:
     """What a device reported, and what is desired of it."""
 
 
+#: In the place of what the token's role does not show.
+FOR_OPERATORS = "(values are for operators)"
+
+
 def _print_shadow(found: Json, as_json: bool) -> None:
     print_screen(found, as_json, _shadow_screen)
 
@@ -208,8 +214,9 @@ def _print_shadow(found: Json, as_json: bool) -> None:
 def _shadow_screen(found: Json) -> Iterator[tuple[str, str]]:
     yield "target", plain(found["target"])
     for half in ("reported", "desired"):
-        yield half, f"{plain(found[half]['values'])} (version {found[half]['version']})"
-    yield "delta", plain(found["delta"])
+        values = found[half].get("values", FOR_OPERATORS)
+        yield half, f"{plain(values)} (version {found[half]['version']})"
+    yield "delta", plain(found.get("delta", FOR_OPERATORS))
 
 
 @shadow.command("get")

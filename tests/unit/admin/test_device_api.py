@@ -40,13 +40,13 @@ def test_a_command_is_sent_and_shown(node: DeviceNode, browser: Browser) -> None
     """A body of JSON travels as such; the state is that of the moment."""
     device = node.device()
     sent = send(node, browser, body={"speed": 3}, retry=True, id="c1")
-    assert set(sent) == set(device_schemas()["Command"]["required"])
+    assert set(sent) == set(device_schemas()["Command"]["properties"])
     (message,) = device.messages()
     assert message.payload == b'{"speed":3}'
     confirm(device, [message])
     shown = browser.get("/api/v1/commands/c1").json
     assert (shown["state"], shown["body"], shown["attempts"]) == ("acked", '{"speed":3}', 1)
-    assert set(shown) == set(device_schemas()["CommandWithBody"]["required"])
+    assert set(shown) == set(device_schemas()["CommandWithBody"]["properties"])
 
 
 @pytest.mark.parametrize("limit", [1, 2, 10])
@@ -166,7 +166,7 @@ def test_a_shadow_is_desired(browser: Browser) -> None:
     """A version that is not the present one is refused."""
     found = browser.post("/api/v1/shadows/gw%2Fa", {"desired": {"t": 1}}).json
     assert (found["desired"]["version"], found["delta"]) == (1, {"t": 1})
-    assert set(found) == set(device_schemas()["Shadow"]["required"])
+    assert set(found) == set(device_schemas()["Shadow"]["properties"])
     for wrong, status, error in (
         ({"desired": {"t": 2}, "version": 0}, 409, "conflict"),
         ({"desired": {"t": "x" * 100_000}}, 409, "quota_exceeded"),

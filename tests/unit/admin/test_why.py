@@ -422,7 +422,7 @@ def test_a_refusal_at_another_node_is_the_cause_of_a_client_that_is_nowhere() ->
 
 def test_a_session_that_is_at_home_where_nobody_answers_is_said_to_be_there() -> None:
     """Before all that the nodes that answer know."""
-    here = answer(replace(UNKNOWN, home=Home("n2", "up")))
+    here = answer(replace(UNKNOWN, home=Home("n2", "up")), contents=True)
     found = together([{**here, "node": "n1"}], {"n2": "no answer in time"})
     assert (found["findings"][0]["code"], found["findings"][0]["weight"]) == ("node_unheard", Weight.STOPS)
     assert "at home on n2, which did not answer: no answer in time" in found["findings"][0]["text"]

@@ -4,6 +4,7 @@ import { number, time } from "../core/format";
 import { t } from "../core/i18n";
 import { lines } from "../core/legible";
 import { useLive } from "../core/live";
+import { Empty } from "../ui/notes";
 import { Facts, Head, Panel } from "../ui/parts";
 import type { Page } from ".";
 import { Watched } from "./devices/command";
@@ -32,7 +33,11 @@ function OneCommand({ id = "" }: Record<string, string>) {
               ]}
             />
             <h3>{t("commands.body")}</h3>
-            <p class="said">{lines(command.body ?? command.body_base64)}</p>
+            {command.body_base64 === undefined ? (
+              <Empty text={t("commands.for_operators")} />
+            ) : (
+              <p class="said">{lines(command.body ?? command.body_base64)}</p>
+            )}
           </Panel>
         )}
       </div>

@@ -18,7 +18,7 @@ import type { Page } from ".";
 import { SendCommand } from "./devices/command";
 import { At, Choice, commandLevel, shown, TargetLink } from "./devices/parts";
 import { charted, last, useGrowth, useTrail } from "./devices/trail";
-import type { Capture, Command, Device, Shadow } from "./devices/types";
+import type { Capture, Command, Device, Half, Shadow } from "./devices/types";
 import { columns } from "./devices.page";
 
 type Answer<Of> = Of & { missing?: Missing[] };
@@ -184,7 +184,7 @@ function Values({ target }: { target: string }) {
     Object.fromEntries(Object.entries(reported).map(([tag, value]) => [tag, charted(value)])),
   );
   const drawn = Object.keys(reported).filter((tag) => charted(reported[tag]) !== null);
-  const tags = [...new Set([...Object.keys(reported), ...Object.keys(shadow?.desired.values ?? {})])].sort();
+  const tags = [...new Set([shadow?.reported, shadow?.desired].flatMap((half) => tagsOf(half)))].sort();
   return (
     <>
       <ProblemNote problem={live.problem} />
@@ -202,6 +202,7 @@ function Values({ target }: { target: string }) {
       {shadow && (
         <Panel title={t("shadow.title")}>
           {tags.length === 0 && <Empty text={t("shadow.none")} />}
+          {shadow.delta === undefined && <Empty text={t("shadow.for_operators")} />}
           {tags.length > 0 && <Halves shadow={shadow} tags={tags} />}
           <div class="buttons">
             <Desire shadow={shadow} done={live.refresh} />
@@ -220,8 +221,14 @@ function Values({ target }: { target: string }) {
   );
 }
 
+/** With values or, for who does not see them, without. */
+function tagsOf(half: Half | undefined): string[] {
+  return half ? Object.keys(half.values ?? half.times) : [];
+}
+
 function Halves({ shadow, tags }: { shadow: Shadow; tags: string[] }) {
-  const { reported, desired, delta } = shadow;
+  const { reported, desired, delta = {} } = shadow;
+  const value = (half: Half, tag: string) => (half.values && tag in half.values ? shown(half.values[tag]) : "–");
   const at = (times: Record<string, number>, tag: string) =>
     (times[tag] ?? 0) > 0 ? time((times[tag] ?? 0) / 1000) : "";
   return (
@@ -240,12 +247,10 @@ function Halves({ shadow, tags }: { shadow: Shadow; tags: string[] }) {
             <tr key={tag}>
               <td class="mono">{tag}</td>
               <td>
-                <span class="mono">{tag in reported.values ? shown(reported.values[tag]) : "–"}</span>{" "}
-                <small>{at(reported.times, tag)}</small>
+                <span class="mono">{value(reported, tag)}</span> <small>{at(reported.times, tag)}</small>
               </td>
               <td>
-                <span class="mono">{tag in desired.values ? shown(desired.values[tag]) : "–"}</span>{" "}
-                <small>{at(desired.times, tag)}</small>
+                <span class="mono">{value(desired, tag)}</span> <small>{at(desired.times, tag)}</small>
               </td>
               <td>{tag in delta && <Badge level="warn" text={t("shadow.differs")} />}</td>
             </tr>

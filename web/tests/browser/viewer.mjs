@@ -71,6 +71,9 @@ export async function viewerIsOfferedNothing({ page, open, viewer }) {
       .getByText(/^This page is for the role “(operator|admin)” and those above it\. Yours is “viewer”\.$/)
       .waitFor();
   }
+  await open("#/devices/press%2F1");
+  await page.getByText("Values are for operators.").waitFor();
+  await page.locator("td", { hasText: "mode" }).waitFor();
   await open("#/nowhere");
   await page.getByRole("heading", { name: "There is no such page" }).waitFor();
 }

@@ -17,7 +17,8 @@ export interface Device {
 
 export interface Half {
   version: number;
-  values: Record<string, unknown>;
+  /** For operators. */
+  values?: Record<string, unknown>;
   /** Milliseconds since 1970. */
   times: Record<string, number>;
 }
@@ -27,7 +28,8 @@ export interface Shadow {
   target: string;
   reported: Half;
   desired: Half;
-  delta: Record<string, unknown>;
+  /** For operators. */
+  delta?: Record<string, unknown>;
 }
 
 /** schema: Command */
@@ -35,8 +37,9 @@ export interface Command {
   id: string;
   target: string;
   state: string;
-  detail: string;
-  values: Record<string, unknown> | null;
+  /** For operators, as the values, where it is what the device answered. */
+  detail?: string;
+  values?: Record<string, unknown> | null;
   accepted_at: number;
   changed_at: number;
   deadline: number | null;
@@ -47,8 +50,9 @@ export interface Command {
 
 /** schema: CommandWithBody */
 export interface CommandWithBody extends Command {
-  body: string | null;
-  body_base64: string;
+  /** For operators. */
+  body?: string | null;
+  body_base64?: string;
 }
 
 /** schema: Capture */
