@@ -9,10 +9,12 @@ import argparse
 import gc
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 
 from iot_mqtt.topics import RetainedIndex, RoundRobin, Routes, SharedGroup
 from iot_mqtt.topics.route import Route
+from iot_mqtt.topics.trie import FilterTrie
 from iot_mqtt.values import Message, Subscription
 
 
@@ -100,6 +102,59 @@ def bench_routes(scale: int) -> None:
     timed("match, miss, 50 overlapping receivers", 1, lambda: match(b"fan/out"))
 
 
+def bench_trie() -> None:
+    """Lookups among the filters of a fleet; then filters of many levels, all of which begin as the topic does."""
+    fleet: FilterTrie[int] = FilterTrie()
+    for number in range(500):
+        for form in ("line{0}/+/device/#", "a/b{0}/c/+", "plant/{0}/line/+/+/state", "site/+/dev{0}/#"):
+            fleet.put(form.format(number), number)
+    forms = ("line{0}/x/device/7", "a/b{0}/c/x", "plant/{0}/line/2/x/state", "site/x/dev{0}/y", "nobody/{0}/x")
+    topics = [form.format(number) for number in range(500) for form in forms]
+
+    def look_up() -> None:
+        for topic in topics * 10:
+            fleet.match(topic)
+
+    timed("trie, lookup, fleet of 2,000 filters", 10 * len(topics), look_up)
+    branches, tail = 13, 105
+    filters = [
+        "/".join(["+" if number >> bit & 1 else "a" for bit in range(branches)] + ["+"] * (tail - 1) + ["b"])
+        for number in range(2**branches)
+    ]
+    deep: FilterTrie[str] = FilterTrie()
+    below = [f"x/{number}/" + "/".join(["+"] * 118) for number in range(5_000)]
+
+    def put(trie: FilterTrie[str], all_of_them: list[str]) -> Callable[[], None]:
+        def work() -> None:
+            for filter in all_of_them:
+                trie.put(filter, filter)
+
+        return work
+
+    timed("trie, put, 8,192 filters of 118 levels", len(filters), put(deep, filters))
+    begin = "a/" * branches
+    for what, topic in {
+        "one level too short": begin + "/".join(["z"] * (tail - 1)),
+        "another last level": begin + "/".join(["z"] * tail),
+        "all match": begin + "/".join(["z"] * (tail - 1) + ["b"]),
+    }.items():
+        timed(f"trie, one lookup among them, {what}", 1, partial(deep.match, topic))
+    flat: FilterTrie[str] = FilterTrie()
+    tracemalloc.start()
+    put(flat, below)()
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    print(f"{'trie, memory per filter of 120 levels':<46} {used / len(below):>14,.0f} B")
+    again: FilterTrie[str] = FilterTrie()
+    timed("trie, put, 5,000 filters of 120 levels", len(below), put(again, below))
+
+    def remove() -> None:
+        for filter in below:
+            again.remove(filter)
+
+    timed("trie, remove, 5,000 filters of 120 levels", len(below), remove)
+
+
 def bench_shared(count: int) -> None:
     """Picking one by one and by the run."""
     group: SharedGroup[Client] = SharedGroup("g", "t", RoundRobin())
@@ -169,6 +224,7 @@ def main() -> None:
     scale = parser.parse_args().scale
     bench_memory(scale)
     bench_routes(scale)
+    bench_trie()
     bench_shared(scale)
     bench_retained(scale)
 

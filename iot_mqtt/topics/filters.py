@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from iot_mqtt.errors import Malformed, ReasonCode, Refused
 
-#: Levels a topic or a filter may have; a bound on the depth of the trie and on the work of one match.
+#: Levels a topic or a filter may have; a bound on the work of one match.
 MAX_LEVELS = 128
 #: The length field of a UTF-8 string has two bytes [MQTT-4.7.3-3].
 MAX_BYTES = 65_535

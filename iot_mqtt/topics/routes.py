@@ -26,7 +26,7 @@ PolicyFactory = Callable[[], Policy[Any]]
 _NOBODY: Match[Any] = Match()
 #: Different matches that are kept to be found again.
 _MOST_SAME = 10_000
-#: Of ``Effort``, in nodes of the trie: what any lookup takes, and adding up one more entry.
+#: Of ``Effort``, as the trie counts what it ``looked`` at: what any lookup takes, and adding up one more entry.
 _LOOKUP = 16
 _GATHERED = 8
 

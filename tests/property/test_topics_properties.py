@@ -72,6 +72,72 @@ def test_the_trie_finds_what_a_loop_over_all_filters_finds(filters: set[str], to
     assert dict(trie.items()) == {filter: filter for filter in filters}
 
 
+#: Of few levels, so that long chains have much in common, and branch off late.
+DEEP_LEVELS = st.sampled_from(["a", "a", "+", "+", "b", "", "$x"])
+DEEP_FILTERS = st.builds(
+    lambda levels, end: "/".join([*levels, *end]),
+    st.lists(DEEP_LEVELS, min_size=1, max_size=9),
+    st.sampled_from([[], [], ["#"]]),
+).filter(bool)
+DEEP_TOPICS = st.lists(st.sampled_from(["a", "a", "b", "", "$x"]), min_size=1, max_size=10).map("/".join).filter(bool)
+
+
+class TrieModel(RuleBasedStateMachine):
+    """A trie against a dict of filters; what it matches against the specification's prose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trie: FilterTrie[int] = FilterTrie()
+        self.model: dict[str, int] = {}
+
+    @rule(filters=st.lists(DEEP_FILTERS, min_size=1, max_size=6), value=st.integers())
+    def put(self, filters: list[str], value: int) -> None:
+        for filter in filters:
+            self.trie.put(filter, value)
+            self.model[filter] = value
+
+    @rule(filter=DEEP_FILTERS)
+    def remove(self, filter: str) -> None:
+        assert self.trie.get(filter) == self.model.get(filter)
+        assert self.trie.remove(filter) == (self.model.pop(filter, None) is not None)
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def remove_known(self, data: st.DataObject) -> None:
+        filter = data.draw(st.sampled_from(sorted(self.model)))
+        assert self.trie.remove(filter)
+        del self.model[filter]
+
+    @rule(topic=DEEP_TOPICS)
+    def match(self, topic: str) -> None:
+        wanted = sorted(value for filter, value in self.model.items() if naive(filter, topic))
+        assert sorted(self.trie.match(topic)) == wanted
+
+    @invariant()
+    def no_node_is_in_vain(self) -> None:
+        """Each has a value or two branches; so nothing is left of what is gone."""
+        pending = list((self.trie._root.children or {}).values())
+        while pending:
+            node = pending.pop()
+            below = list((node.children or {}).values())
+            assert node.hash is not None or node.here is not None or len(below) > 1
+            pending += below
+
+    @invariant()
+    def all_are_there(self) -> None:
+        assert dict(self.trie.items()) == self.model
+        assert self.trie.count == len(self.model)
+
+    def teardown(self) -> None:
+        for filter in self.model:
+            assert self.trie.remove(filter)
+        assert self.trie._root.children is None
+
+
+TestTrieModel = TrieModel.TestCase
+TestTrieModel.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+
+
 @given(FILTERS, FILTERS, TOPICS)
 @settings(max_examples=500)
 def test_what_an_inner_filter_matches_its_outer_one_matches(outer: str, inner: str, topic: str) -> None:

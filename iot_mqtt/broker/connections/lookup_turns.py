@@ -22,7 +22,7 @@ from iot_mqtt.broker.turn_effort import TurnEffort
 from iot_mqtt.codec import PublishRun
 from iot_mqtt.topics import Effort, Routes
 
-#: What a turn may look up, in nodes of the trie of filters: some 5 ms, or two thousand ordinary topics.
+#: What a turn may look up, as the trie of filters counts it: some 5 ms, or two thousand ordinary topics.
 TURN: Final = 60_000
 
 

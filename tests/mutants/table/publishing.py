@@ -292,6 +292,22 @@ PUBLISHING: Final = (
         "whoever publishes to topics that match thousands of filters keeps everybody waiting",
     ),
     Mutation(
+        "publishing.lookups-of-any-length",
+        "iot_mqtt/topics/trie.py",
+        "            if count < node.least or count > node.most:\n",
+        "            if node.least > count or node.end > count:\n",
+        ("tests/unit/topics/test_trie.py",),
+        "a topic of one level more than thousands of filters have is looked for in all of them",
+    ),
+    Mutation(
+        "publishing.lookups-of-texts-for-nothing",
+        "iot_mqtt/topics/trie.py",
+        "        self.looked = _NODE * len(nodes) + compared // _LEVELS\n",
+        "        self.looked = _NODE * len(nodes)\n",
+        ("tests/unit/topics/test_trie.py",),
+        "a turn looks up topics that agree with the long texts of thousands of filters but for their ends",
+    ),
+    Mutation(
         "publishing.retained-without-end",
         _TURNS,
         "        if self.effort.left > 0:\n",
