@@ -59,6 +59,7 @@ class Routes(Generic[R]):
         "_pick",
         "_steps_of",
         "_order",
+        "_leaving",
     )
 
     def __init__(
@@ -82,6 +83,8 @@ class Routes(Generic[R]):
         self._pick = pick
         self._steps_of = steps_of
         self._order = count()
+        #: Receivers that nothing matches any more, while their subscriptions are removed.
+        self._leaving: set[R] = set()
         self.match: Callable[[bytes], Match[R]] = self._memo.__getitem__
 
     def subscribe(self, receiver: R, subscription: Subscription) -> bool:
@@ -142,6 +145,25 @@ class Routes(Generic[R]):
         if changed:
             self._changed([name for name in changed if name])
 
+    def leave(self, receiver: R) -> None:
+        """Nothing matches a receiver from now on. ``remove_of`` removes its subscriptions, one by one, and then it has
+        ``left``; it does not subscribe meanwhile. Groups go on picking it as far as it is available.
+        """
+        self._leaving.add(receiver)
+        self._same.clear()
+        self.forget()
+
+    def remove_of(self, receiver: R, filter: str) -> None:
+        """Remove a subscription of one that leaves; unknown ones are passed over."""
+        gone = self._remove(receiver, filter)
+        # Matches hold, which leave it out anyway, but for those that name a group.
+        if gone is not None and gone != filter:
+            self._changed((gone,) if gone else ())
+
+    def left(self, receiver: R) -> None:
+        """All subscriptions of one that leaves are removed."""
+        self._leaving.discard(receiver)
+
     def forget(self) -> None:
         """What ``class_of`` or ``steps_of`` says has changed: nothing that was found holds."""
         self.version += 1
@@ -198,9 +220,26 @@ class Routes(Generic[R]):
         if found is None:
             if len(self._same) >= _MOST_SAME:
                 self._same.clear()
-            found = self._same[key] = gather(filed, steps)
+            found = self._same[key] = gather(self._staying(filed) if self._leaving else filed, steps)
             effort.left -= _GATHERED * len(filed) + len(found.plain)
         return found
+
+    def _staying(self, filed: list[Route[R] | Entry[R]]) -> list[Route[R] | Entry[R]]:
+        """What is filed, without receivers that leave."""
+        leaving = self._leaving
+        staying: list[Route[R] | Entry[R]] = []
+        for one in filed:
+            if isinstance(one, Route):
+                if one.receiver not in leaving:
+                    staying.append(one)
+            elif leaving.isdisjoint(one.routes):
+                staying.append(one)
+            else:
+                entry: Entry[R] = Entry()
+                entry.routes = {receiver: route for receiver, route in one.routes.items() if receiver not in leaving}
+                entry.groups = one.groups
+                staying.append(entry)
+        return staying
 
     def _remove(self, receiver: R, filter: str) -> str | None:
         """Take out one subscription: None if there was none, else the filter whose matches changed, or ''."""

@@ -41,7 +41,7 @@ class OwnSessions:
         self._beginnings = beginnings
         self._places = places
         self._departed = departed
-        self.removed = own.removed
+        self.removed, self.gone = own.removed, own.gone
 
     def added(self, session: Session, filter: str) -> None:
         """It has subscribed to a filter that it did not have."""

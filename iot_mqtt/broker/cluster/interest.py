@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from iot_mqtt.broker.cluster.peers import PeerRoutes
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.sessions.route_turns import goes_in_turns
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.ports.clock import Clock
@@ -34,8 +35,8 @@ class _Counts:
     def __init__(self) -> None:
         self.live = 0
         self.kept = 0
-        #: Connected members, for a shared group.
-        self.members: dict[str, None] = {}
+        #: Connected members, for a shared group, by client id.
+        self.members: dict[str, Session] = {}
 
     def seen(self, filter: str) -> Interest:
         """As other nodes are told."""
@@ -108,10 +109,12 @@ class OwnInterest:
     # Sessions come, change and go.
 
     def settle(self, session: Session) -> None:
-        """Its connection or durability may have changed."""
+        """Its connection or durability may have changed. One with many filters that has ended is counted until they are
+        ``removed``.
+        """
         now = (session.connection is not None and not session.ended, session.durable and not session.ended)
         before = self._counted.get(session, (False, False))
-        if now == before:
+        if now == before or (session.ended and goes_in_turns(session)):
             return
         for filter in session.subscriptions:
             self._count(session, filter, before, -1)
@@ -128,6 +131,10 @@ class OwnInterest:
     def removed(self, session: Session, filter: str) -> None:
         """It has no longer subscribed to a filter."""
         self._count(session, filter, self._counted.get(session, (False, False)), -1)
+
+    def gone(self, session: Session) -> None:
+        """It has ended, and all its filters were removed."""
+        self._counted.pop(session, None)
 
     def moved_away(self, session: Session) -> None:
         """Another node has it now; its filters stay kept here until that one is sure to have told everybody."""
@@ -209,9 +216,10 @@ class OwnInterest:
             counts.live += sign
             if session is not None and parse_shared(filter) is not None:
                 if sign > 0:
-                    counts.members[session.client_id] = None
-                else:
-                    counts.members.pop(session.client_id, None)
+                    counts.members[session.client_id] = session
+                elif counts.members.get(session.client_id) is session:
+                    # Else the client has another session by now.
+                    del counts.members[session.client_id]
         if not counts.live and not counts.kept:
             del self._counts[filter]
         self._changed[filter] = None

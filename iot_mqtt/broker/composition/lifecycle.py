@@ -20,6 +20,7 @@ from iot_mqtt.broker.sessions.restoring import SessionRestoring
 from iot_mqtt.broker.sessions.restoring_clocks import ClockRestoring
 from iot_mqtt.broker.sessions.restoring_messages import MessageRestoring
 from iot_mqtt.broker.sessions.rights import Rights
+from iot_mqtt.broker.sessions.route_turns import RouteTurns
 from iot_mqtt.broker.sessions.session_readers import SessionReaders
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.sessions.subscriptions import Subscriptions
@@ -49,9 +50,11 @@ class Lifecycle:
         groups, logs, reading, progress = readers.groups, readers.logs, readers.reading, readers.progress
         #: Whose sessions are; ``clean_for_others``: see ``Owners``.
         self.owners = Owners(sessions, counters, clean=clean_for_others)
+        #: Filters by the thousand that enter and leave the routes.
+        self.route_turns = RouteTurns(turn)
         replays = Replays(reading, runtime.log, routes)
         records = SessionRecords(store, logs, progress, readers.outflow)
-        self.subscriptions = Subscriptions(sessions, routes, groups, records, replays)
+        self.subscriptions = Subscriptions(sessions, routes, groups, records, replays, self.route_turns)
         self.rights = Rights(connections, authorizer, self.subscriptions.remove, counters, turn)
         publish = WillPublishing(publishing.path, self.rights.of, counters, clock).publish
         self.wills = Wills(store, publishing.budget, clock, wheel, publish)

@@ -357,4 +357,6 @@ def _reachable(member: Session) -> bool:
 
 
 def _persistent(member: Session) -> bool:
-    return member.__class__ in SESSIONS and (member.expiry_interval > 0 or member.connection is not None)
+    if member.__class__ not in SESSIONS or member.ended:
+        return False
+    return member.expiry_interval > 0 or member.connection is not None

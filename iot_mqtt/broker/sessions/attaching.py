@@ -88,10 +88,10 @@ class Attaching:
         if isinstance(session, KeptSession):
             session.last_disconnect = reason
             session.disconnected_at = self.clock.wall()
-        self.sessions.others.changed(session)
         if not isinstance(session, KeptSession) or session.expiry_interval == 0:  # [MQTT-3.1.2-23]
             self.ending.end(session, _SUCCESS)
             return
+        self.sessions.others.changed(session)
         self.wills.connection_lost(session)
         self.keeping.left(session)
         if not session.never_expires:

@@ -17,7 +17,9 @@ class OtherNodes(Protocol):
     alone: bool
 
     def changed(self, session: Session) -> None:
-        """Whether it is connected, or kept, or there at all, has changed."""
+        """Whether it is connected, or kept, or there at all, has changed. Of one that has ended with many filters (see
+        ``route_turns``) each is ``removed`` by and by.
+        """
         ...
 
     def added(self, session: Session, filter: str) -> None:
@@ -26,6 +28,10 @@ class OtherNodes(Protocol):
 
     def removed(self, session: Session, filter: str) -> None:
         """It has no longer subscribed to a filter."""
+        ...
+
+    def gone(self, session: Session) -> None:
+        """It has ended, and all its filters were removed one by one."""
         ...
 
     def when_in_force(self, session: Session, call: Callable[[], None]) -> None:
@@ -53,6 +59,9 @@ class Alone:
         pass
 
     def removed(self, session: Session, filter: str) -> None:
+        pass
+
+    def gone(self, session: Session) -> None:
         pass
 
     def when_in_force(self, session: Session, call: Callable[[], None]) -> None:

@@ -6,6 +6,7 @@ which belong to a group, and replays (``$replay/``), which have a cursor of thei
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from iot_mqtt.broker.kept_session import KeptSession, is_durable
@@ -14,6 +15,7 @@ from iot_mqtt.broker.readers.replay import twin
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.records import SessionRecords
 from iot_mqtt.broker.sessions.replays import Replays
+from iot_mqtt.broker.sessions.route_turns import RouteTurns, effort_of, goes_in_turns
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.errors import ReasonCode, Refused
@@ -31,6 +33,7 @@ class Subscriptions:
     groups: SharedGroups
     records: SessionRecords
     replays: Replays
+    turns: RouteTurns
 
     @property
     def count(self) -> int:
@@ -103,9 +106,12 @@ class Subscriptions:
         return True
 
     def drop_all(self, session: Session) -> None:
-        """The session has ended; its records are removed by whoever ends it."""
+        """The session has ended; its records are removed by whoever ends it. Nothing comes to it any more."""
         self.groups.member_gone(session, ended=True)
         self.replays.remove_all(session)
+        if goes_in_turns(session):
+            self._leave_in_turns(session, list(session.subscriptions))
+            return
         self._leave_routes(session)
         for filter in session.subscriptions:
             if parse_shared(filter) is not None:
@@ -114,8 +120,29 @@ class Subscriptions:
     def let_go(self, session: Session) -> None:
         """The session goes on at another node, with all its records."""
         self.replays.let_go(session)
-        self._leave_routes(session)
+        if goes_in_turns(session):
+            # A group that has no other member here is handed over with the session.
+            self.routes.drop(session, [name for name in session.subscriptions if parse_shared(name) is not None])
+            self._leave_in_turns(session, [name for name in session.subscriptions if parse_shared(name) is None])
+        else:
+            self._leave_routes(session)
         self.groups.moved(session)
 
     def _leave_routes(self, session: Session) -> None:
         self.routes.drop(session, [name for name in session.subscriptions if parse_replay(name) is None])
+
+    def _leave_in_turns(self, session: Session, filters: Sequence[str]) -> None:
+        self.routes.leave(session)
+        self.turns.begin(self._leaving(session, filters), len(filters))
+
+    def _leaving(self, session: Session, filters: Sequence[str]) -> Iterator[int]:
+        others = self.sessions.others
+        for filter in filters:
+            others.removed(session, filter)
+            if parse_replay(filter) is None:
+                self.routes.remove_of(session, filter)
+                if parse_shared(filter) is not None:
+                    self.groups.left(session, filter)
+            yield effort_of(filter)
+        self.routes.left(session)
+        others.gone(session)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+import pytest
+
 from iot_mqtt.broker.cluster.forwarding import Forwarding
 from iot_mqtt.broker.cluster.interest import LINGER_SECONDS, OwnInterest
 from iot_mqtt.broker.cluster.peers import PeerRoutes
@@ -67,6 +69,34 @@ def test_what_durable_sessions_want_is_stored_as_long_as_one_wants_it() -> None:
     node.broker.turn.plan()
     node.turn()
     assert node.records(CacheName.ROUTES) == 0
+
+
+@pytest.mark.parametrize("filter", ["t", "$share/g/t"])
+def test_what_a_large_session_wanted_is_counted_until_it_is_removed(filter: str) -> None:
+    """The next session of that client has one of its filters, and keeps it; whoever hears of it believes what is true."""
+    node, peer = Node(number=1), Told()
+    none = cast(Any, None)
+    own = OwnInterest(cast(Peers, peer), none, none, node.store, node.broker.turn, node.clock)
+    reader = durable(node)
+    reader.subscribe(filter, *(f"f/{number}" for number in range(100)), qos=1)
+    old = node.session("reader")
+    own.settle(old)
+    old.ended = True
+    own.settle(old)
+    assert len(own.interest()) == 101
+    node.broker.sessions.remove(old)
+    new = node.broker.sessions.create(type(old), "reader", version=5, created_at=0.0)
+    new.connection, new.durable = old.connection, True  # type: ignore[misc]
+    own.settle(new)
+    new.subscribed(old.subscriptions[filter])
+    own.added(new, filter)
+    for one in old.subscriptions:
+        own.removed(old, one)
+    own.gone(old)
+    members = ("reader",) if filter != "t" else ()
+    assert own.interest() == [Interest(filter, live=True, kept=True, members=members)]
+    assert {one for one in peer.believes.values() if not one.none} == set(own.all())
+    assert old not in own._counted
 
 
 class Member(Node):

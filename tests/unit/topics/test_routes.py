@@ -192,3 +192,35 @@ def test_new_groups_use_the_policy_that_was_asked_for() -> None:
     assert len(made) == 2
     group = routes.groups("a")[0]
     assert {group.pick("p", b"a", lambda _: True) for _ in range(5)} == {ANN}
+
+
+def test_a_receiver_that_is_going_is_left_out_of_whatever_matches() -> None:
+    """At once, however long its subscriptions stay; what others have in the same places adds up as before."""
+    filters = ("a/+", "a/#", "a/b")
+    routes = subscribed(*((client, Subscription(filter)) for filter in filters for client in (ANN, BEN)))
+    routes.subscribe(ANN, Subscription("only"))
+    assert ids(routes.match(b"a/b")) == ["ann", "ben"]
+    assert ids(routes.match(b"only")) == ["ann"]
+    routes.leave(ANN)
+    (route,) = routes.match(b"a/b").plain
+    assert (route.receiver, len(route.parts)) == (BEN, 3)
+    assert not routes.match(b"only").plain
+    for filter in (*filters, "only", "never/had"):
+        routes.remove_of(ANN, filter)
+        assert ids(routes.match(b"a/b")) == ["ben"]
+    routes.left(ANN)
+    assert (routes.subscription_count, routes.filter_count) == (3, 3)
+    assert routes.subscribe(ANN, Subscription("only"))
+    assert ids(routes.match(b"only")) == ["ann"]
+
+
+def test_a_group_of_one_that_is_going_is_gone_when_it_is_removed() -> None:
+    """Who joins it later is found."""
+    routes = subscribed((ANN, Subscription("$share/g/a")))
+    assert routes.match(b"a").shared
+    routes.leave(ANN)
+    routes.remove_of(ANN, "$share/g/a")
+    assert not routes.match(b"a").shared
+    routes.subscribe(BEN, Subscription("$share/g/a"))
+    (shared,) = routes.match(b"a").shared
+    assert list(shared.group.members) == [BEN]
