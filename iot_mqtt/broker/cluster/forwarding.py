@@ -63,8 +63,8 @@ class Forwarding:
     ) -> None:
         """See ``ports.cluster.Node``."""
         self._own.heard(interest)
-        self._routes.wants(peer, interest, full=full)
-        self._groups.when_open(partial(self._acknowledge, done))
+        acknowledge = partial(self._acknowledge, done)
+        self._routes.follow(peer, interest, partial(self._groups.when_open, acknowledge), full=full)
 
     def _acknowledge(self, done: Callable[[], None]) -> None:
         """When what is staged by now is committed."""

@@ -20,6 +20,7 @@ from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.fanout import FanOut
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.sessions.route_turns import RouteTurns, effort_of
 from iot_mqtt.broker.shared_groups import GroupKeeper, RemoteMember, SharedGroups
 from iot_mqtt.codec import PublishRun
 from iot_mqtt.ports.cluster import Forwarded, Interest, Peers
@@ -36,6 +37,8 @@ MOST_LET_GO: Final = 10_000
 MOST_BEHIND = 8 * 1024 * 1024
 #: A shared group as subscribed, and the member that was picked; None: the plain subscribers.
 Member = tuple[str, str] | None
+#: What a peer wants, if it said that, and the work that follows it (see ``RouteTurns``).
+_Said = tuple[Sequence[Interest], Iterator[int]]
 
 
 def wanted_elsewhere(match: Match[Session], qos: int) -> bool:
@@ -234,6 +237,7 @@ class PeerRoutes:
         groups: SharedGroups,
         counters: Counters,
         plan: Callable[[], None],
+        turns: RouteTurns,
     ) -> None:
         """``plan`` makes sure that this turn's end comes."""
         self._peers = peers
@@ -241,6 +245,10 @@ class PeerRoutes:
         self._groups = groups
         self._counters = counters
         self._plan = plan
+        self._turns = turns
+        #: What peers have said and is not in the routes yet, by number; who waits until nothing is.
+        self._following: dict[int, deque[_Said]] = {}
+        self._when_followed: list[Callable[[], None]] = []
         self._by_number: dict[int, Peer] = {}
         self._wants: dict[int, dict[str, Interest]] = {}
         self._keepers: dict[int, Keeper] = {}
@@ -283,30 +291,86 @@ class PeerRoutes:
         return [peer.number for peer in self if peer.up]
 
     def kept_groups(self) -> Iterator[str]:
-        """The shared filters that somebody durable on another node has."""
+        """The filters of groups that somebody durable on another node has, and of whatever is about to be followed."""
         for _, filter in self._group_keepers:
             yield filter
+        for following in self._following.values():
+            for interest, _ in following:
+                yield from (one.filter for one in interest if one.kept)
 
     def wants(self, number: int, interest: Sequence[Interest], *, full: bool = False) -> None:
-        """Bring the routing table up to what a peer said."""
-        peer = self.peer(number)
-        wanted = self._wants[number]
-        if full:
-            told = {one.filter for one in interest}
-            interest = [*interest, *(Interest(filter) for filter in wanted if filter not in told)]
-        for one in interest:
-            before = wanted.get(one.filter, Interest(one.filter))
-            if one.none:
-                wanted.pop(one.filter, None)
-            else:
-                wanted[one.filter] = one
-            self._apply(peer, before, one)
+        """Bring the routing table up to what the store has of a node, or to what this one keeps for itself: at once."""
+        deque(self._bring(number, interest, full=full), maxlen=0)
+
+    def follow(
+        self, number: int, interest: Sequence[Interest], done: Callable[[], None], *, full: bool = False
+    ) -> None:
+        """Bring the routing table up to what a peer said, behind what it said before; in turns if it is much."""
+
+        def work() -> Iterator[int]:
+            yield from self._bring(number, interest, full=full)
+            done()
+
+        filters = len(interest) + (len(self._wants.get(number, ())) if full else 0)
+        self._begin(number, (interest, work()), filters)
 
     def down(self, number: int) -> None:
         """It cannot be reached: nobody is connected there. What it keeps is wanted all the same."""
         self.peer(number).lost()
-        kept = [Interest(one.filter, kept=True) for one in self._wants[number].values() if one.kept]
-        self.wants(number, kept, full=True)
+        self._begin(number, ((), self._keep_only(number)), len(self._wants[number]))
+
+    def when_followed(self, call: Callable[[], None]) -> None:
+        """``call`` when the routing table has all that peers have said."""
+        if self._following:
+            self._when_followed.append(call)
+        else:
+            call()
+
+    def _begin(self, number: int, said: _Said, filters: int) -> None:
+        following = self._following.get(number)
+        if following is not None:
+            following.append(said)
+        else:
+            self._following[number] = deque((said,))
+            self._turns.begin(self._follow(number), filters)
+
+    def _follow(self, number: int) -> Iterator[int]:
+        """What a peer has said, one after the other, also what it says meanwhile."""
+        following = self._following[number]
+        while following:
+            _, work = following[0]
+            yield from work
+            following.popleft()
+        del self._following[number]
+        if not self._following:
+            calls, self._when_followed = self._when_followed, []
+            for call in calls:
+                call()
+
+    def _bring(self, number: int, interest: Sequence[Interest], *, full: bool) -> Iterator[int]:
+        self.peer(number)
+        for one in interest:
+            yield self._want(number, one)
+        if full:
+            told = {one.filter for one in interest}
+            for filter in [filter for filter in self._wants[number] if filter not in told]:
+                yield self._want(number, Interest(filter))
+
+    def _keep_only(self, number: int) -> Iterator[int]:
+        for one in list(self._wants[number].values()):
+            yield self._want(number, Interest(one.filter, kept=one.kept))
+
+    def _want(self, number: int, now: Interest) -> int:
+        """What that took (``effort_of``)."""
+        peer = self.peer(number)
+        wanted = self._wants[number]
+        before = wanted.get(now.filter, Interest(now.filter))
+        if now.none:
+            wanted.pop(now.filter, None)
+        else:
+            wanted[now.filter] = now
+        self._apply(peer, before, now)
+        return effort_of(now.filter)
 
     def doubt(self, some: bool) -> None:
         """See ``ports.cluster.Node``. Whoever is not heard may have members of any group: until they have said it, no

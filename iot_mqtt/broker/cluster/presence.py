@@ -33,6 +33,8 @@ class Presence:
         self._links = links
         self._retained = retained
         self._unheard = unheard
+        #: What the node has been told last, and what has been passed on.
+        self._doubted = self._in_doubt = False
 
     def peer_up(self, peer: int) -> None:
         self._routes.peer(peer).up = True
@@ -60,6 +62,21 @@ class Presence:
         self._groups.stream_broken(peer)
 
     def doubt(self, some: bool) -> None:
+        self._doubted = some
+        if not some:
+            # What all of them want is known, and may not be acted on yet.
+            self._routes.when_followed(self._no_doubt)
+        elif self._in_doubt:
+            self._routes.doubt(some)
+        else:
+            self._pass_on(some)
+
+    def _no_doubt(self) -> None:
+        if self._in_doubt and not self._doubted:
+            self._pass_on(some=False)
+
+    def _pass_on(self, some: bool) -> None:
+        self._in_doubt = some
         self._unheard.doubt(some)
         self._groups.doubt(some)
         self._routes.doubt(some)

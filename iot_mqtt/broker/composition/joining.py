@@ -42,7 +42,7 @@ def make_clustering(
     """Tell the parts of a node that there are others; ``follow`` opens another node's log."""
     turn, store, clock, log = runtime.turn, runtime.store, runtime.clock, runtime.log
     groups, elsewhere = readers.groups, readers.elsewhere
-    routes = PeerRoutes(peers, routing.routes, groups, runtime.counters, turn.plan)
+    routes = PeerRoutes(peers, routing.routes, groups, runtime.counters, turn.plan, lifecycle.route_turns)
     store.enlist(CommitOrder.FORWARDING, routes)
     groups.join(peers, routes)
     own = OwnInterest(peers, routes, groups, store, turn, clock)

@@ -28,8 +28,9 @@ from iot_mqtt.ports.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Sessions restored before others get their turn.
-SESSIONS_A_TURN = 20
+#: What is restored before others get their turn, in filters; and what a session takes beside its filters.
+FILTERS_A_TURN = 500
+SESSION = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +136,15 @@ class Arriving:
             gathered = await gather(
                 self.store, None, lambda client_id: here.get(client_id) is None and wanted(client_id)
             )
-            for count, (client_id, records) in enumerate(gathered.items(), 1):
+            left = FILTERS_A_TURN
+            for client_id, records in gathered.items():
                 # It may have come by itself meanwhile, and be gone again.
                 if client_id not in used and here.get(client_id) is None:
                     self.gatherings.use(client_id)
                     await self._restore(records, inherited=True)
-                if count % SESSIONS_A_TURN == 0:
+                left -= SESSION + len(records.of["subscriptions"])
+                if left <= 0:
+                    left = FILTERS_A_TURN
                     await breath(self.turn.call_soon)
         self.census.begin()
         self.elsewhere_count.again()

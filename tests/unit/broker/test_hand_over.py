@@ -242,6 +242,24 @@ def run_turns(node: Node, wanted: Any) -> None:
     assert done
 
 
+def test_adopted_sessions_with_many_filters_leave_turns_for_others() -> None:
+    """A session is restored whole; of those with many filters fewer are restored in a turn."""
+    node = Node(number=1)
+    for number in range(6):
+        durable(node, f"c{number}").subscribe(*(f"{number}/{place}" for place in range(400)), qos=1)
+    node.at_home = lambda _: False
+    node.restart()
+    routes = node.broker.routing.routes
+    assert routes.subscription_count == 0
+    drive(node.broker.lifecycle.loading.load(lambda _: True), print, print)
+    before = routes.subscription_count
+    assert before <= 800
+    while node.one_turn():
+        assert routes.subscription_count - before <= 800
+        before = routes.subscription_count
+    assert routes.subscription_count == 6 * 400
+
+
 def test_a_client_without_a_session_leaves_a_will_perhaps() -> None:
     """Its node died: the will goes out, whoever takes the client, and a new session is not the old one."""
     node = Node(number=1)

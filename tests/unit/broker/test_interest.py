@@ -73,7 +73,7 @@ def test_what_durable_sessions_want_is_stored_as_long_as_one_wants_it() -> None:
 
 @pytest.mark.parametrize("filter", ["t", "$share/g/t"])
 def test_what_a_large_session_wanted_is_counted_until_it_is_removed(filter: str) -> None:
-    """The next session of that client has one of its filters, and keeps it; whoever hears of it believes what is true."""
+    """The next session of that client has one of its filters, and keeps it; peers believe what is true."""
     node, peer = Node(number=1), Told()
     none = cast(Any, None)
     own = OwnInterest(cast(Peers, peer), none, none, node.store, node.broker.turn, node.clock)
@@ -107,7 +107,8 @@ class Member(Node):
 
     def _starting(self) -> None:
         broker, peer = self.broker, cast(Peers, Told())
-        routes = PeerRoutes(peer, broker.routing.routes, broker.readers.groups, self.counters, broker.turn.plan)
+        routing, groups, turns = broker.routing, broker.readers.groups, broker.lifecycle.route_turns
+        routes = PeerRoutes(peer, routing.routes, groups, self.counters, broker.turn.plan, turns)
         self.own = OwnInterest(peer, routes, broker.readers.groups, self.store, broker.turn, self.clock)
         self._forwarding = Forwarding(peer, self.own, routes, broker.readers.groups, self.store, broker.turn)
         run(self.own.load())

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from iot_mqtt.broker.cluster import peers
 from iot_mqtt.broker.cluster.peers import Peer, PeerRoutes
+from iot_mqtt.broker.cluster.presence import Presence
 from iot_mqtt.broker.facade import Published
 from iot_mqtt.broker.publication import Publication
+from iot_mqtt.broker.sessions.route_turns import RouteTurns
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.cluster import Forwarded, Interest
@@ -171,7 +175,8 @@ def test_nothing_waits_for_a_peer_that_was_lost() -> None:
 def wanted_by(node: Node, number: int) -> PeerRoutes:
     """The routes of a node that hears of others; node ``number`` is up."""
     broker, line = node.broker, Line()
-    routes = PeerRoutes(line, broker.routing.routes, broker.readers.groups, node.counters, lambda: None)  # type: ignore[arg-type]
+    turns = RouteTurns(broker.turn)
+    routes = PeerRoutes(line, broker.routing.routes, broker.readers.groups, node.counters, lambda: None, turns)  # type: ignore[arg-type]
     routes.peer(number).up = True
     return routes
 
@@ -252,3 +257,93 @@ def test_what_other_nodes_want_is_no_subscription_of_this_node() -> None:
     assert node.view.info().subscriptions == 2
     client.unsubscribe("t/1", "t/2")
     assert node.broker.routing.routes.subscription_count == node.view.info().subscriptions == 0
+
+
+MANY = [f"f/{number}/+" for number in range(2_000)]
+#: What a turn may change, of such filters.
+MOST = 700
+
+
+def passes(node: Node) -> int:
+    """How many turns there are until nothing is left to do; none of them changes more than a turn may."""
+    routes, turns, going_on = node.broker.routing.routes, 0, True
+    while going_on:
+        before = routes.foreign_count
+        going_on = node.one_turn()
+        turns += 1
+        assert abs(routes.foreign_count - before) < MOST
+    return turns
+
+
+def test_many_filters_of_other_nodes_come_and_go_in_turns() -> None:
+    """However many nodes say it at once; who hears that it is acted on hears it when that is so."""
+    node = Node()
+    routes = wanted_by(node, 2)
+    done: list[int] = []
+    for number in (2, 3):
+        routes.follow(number, [Interest(filter, live=True) for filter in MANY], partial(done.append, number))
+    assert node.broker.routing.routes.foreign_count == 0
+    assert passes(node) > 4
+    assert node.broker.routing.routes.foreign_count == 2 * len(MANY)
+    assert sorted(done) == [2, 3]
+    for number in (2, 3):
+        routes.follow(number, [Interest(filter) for filter in MANY], partial(done.append, number))
+    assert passes(node) > 4
+    assert node.broker.routing.routes.foreign_count == node.broker.routing.routes.subscription_count == 0
+    assert len(done) == 4
+
+
+def test_what_a_node_says_is_followed_in_order() -> None:
+    """Little behind much waits for that; what another node says does not."""
+    node = Node()
+    routes = wanted_by(node, 2)
+    done: list[str] = []
+    routes.follow(2, [Interest(filter, live=True) for filter in MANY], partial(done.append, "much"))
+    routes.follow(2, [Interest(MANY[0]), Interest("t", live=True)], partial(done.append, "little"))
+    routes.follow(3, [Interest("t", live=True)], partial(done.append, "other"))
+    assert receivers(node, b"t") == ["peer-3"]
+    assert done == ["other"]
+    node.turn()
+    assert done == ["other", "much", "little"]
+    assert receivers(node, b"t") == ["peer-2", "peer-3"]
+    assert receivers(node, b"f/0/x") == []
+    assert receivers(node, b"f/1/x") == ["peer-2"]
+
+
+def test_a_node_that_goes_while_it_is_followed_leaves_what_it_keeps() -> None:
+    """And says everything anew when it is back."""
+    node = Node()
+    routes = wanted_by(node, 2)
+    routes.follow(2, [Interest(filter, live=True, kept=filter == MANY[0]) for filter in MANY], lambda: None)
+    node.one_turn()
+    routes.down(2)
+    assert passes(node) > 3
+    assert node.broker.routing.routes.foreign_count == 1
+    assert receivers(node, b"f/0/x") == ["keeper-2"]
+    routes.follow(2, [Interest("t", live=True)], lambda: None, full=True)
+    node.turn()
+    assert node.broker.routing.routes.foreign_count == 1
+    assert receivers(node, b"t") == ["peer-2"]
+
+
+def test_doubt_ends_when_what_was_said_is_followed() -> None:
+    """Until then whatever is acknowledged is recorded; if there is another doubt by then, that one goes on."""
+    node = Node()
+    routes = wanted_by(node, 2)
+    told: list[bool] = []
+    none, groups = cast(Any, None), cast(Any, SimpleNamespace(doubt=lambda _: None))
+    presence = Presence(routes, groups, none, none, none, none, cast(Any, SimpleNamespace(doubt=told.append)))
+    presence.doubt(some=True)
+    routes.follow(2, [Interest(filter, live=True) for filter in MANY], lambda: None)
+    presence.doubt(some=False)
+    assert told == [True]
+    presence.doubt(some=True)
+    node.turn()
+    assert told == [True]
+    presence.doubt(some=False)
+    assert told == [True, False]
+    presence.doubt(some=True)
+    routes.follow(2, [Interest(filter) for filter in MANY], lambda: None)
+    presence.doubt(some=False)
+    node.turn()
+    assert told == [True, False, True, False]
