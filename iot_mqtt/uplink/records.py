@@ -1,15 +1,17 @@
 """Messages of the log as the platform gets them: one JSON object on one line each.
 
-What a gateway's codec made is such an object already and passes as it is: nobody looks into it. Who made it is known
-from the log (``Origin.codec``), and of which gateway and device from its publisher and topic, never from the message.
-Everything else is wrapped::
+What a gateway's codec made is such an object already: nobody looks into it, and it gets one field more at its end. Who
+made it is known from the log (``Origin.codec``), and of which gateway and device from its publisher and topic, never
+from the message. Everything else is wrapped::
 
+    {<what the codec made>, "record"}
     {"id", "node", "client", "user", "topic", "ts", "ingest_ts", "qos", "payload": <the JSON that was published>}
     {"id", "node", "client", "user", "topic", "ts", "ingest_ts", "qos", "payload_b64": "<any other bytes>"}
 
 ``user`` is the verified one, and left out where there is none; ``client`` is only a name that a client chose.
-``id`` is the spool and the position in the log, so a message that is sent twice has the same id twice. A payload is
-copied, not written anew: numbers keep their digits and objects their order.
+``record``, and the ``id`` of what was wrapped, is the spool and the position in the log: the same however often a
+record is sent, and of no other record. The ``id`` of a reading is the codec's, and several readings may share it. A
+payload is copied, not written anew: numbers keep their digits and objects their order.
 
 A run of messages is turned into lines as a whole (``native.lines``), and goes one way as a whole; only rules with
 conditions look into messages.
@@ -96,6 +98,7 @@ class RulePlan:
         "_senders",
         "_spool",
         "_head",
+        "_tail",
         "_came",
         "_times",
         "_ingested",
@@ -108,7 +111,7 @@ class RulePlan:
         self._node = node.encode()
         self._node_json = json.dumps(node).encode()
         self._senders: dict[tuple[bytes, str, Origin], _Sender] = {}
-        self._spool, self._head = "", b""
+        self._spool, self._head, self._tail = "", b"", b""
         #: The headers that were made last, and from what: most of the time the next message has the same.
         self._said: Headers | None = None
         self._headers: Headers = ()
@@ -135,10 +138,11 @@ class RulePlan:
         came = int(run.arrived * 1000)
         if spool != self._spool:
             self._spool, self._head = spool, f'{{"id":"{spool}-'.encode()
+            self._tail = f',"record":"{spool}-'.encode()
         if came != self._came:
             self._begin(came)
         sender = self._senders.get((topic, run.publisher, run.origin)) or self._sender(run)
-        lines = published.payloads() if sender.metadata is not None else self._wrapped(run, sender)
+        lines = self._told(run) if sender.metadata is not None else self._wrapped(run, sender)
         headers = self._headers_of(sender)
         if rule.plain:
             to, key = rule.to, self._plain_key(rule, run, sender)
@@ -162,6 +166,11 @@ class RulePlan:
         if rule.key == "device":
             return sender.key
         return run.topic.decode() if rule.key == "topic" else run.publisher
+
+    def _told(self, run: LogRun) -> list[bytes]:
+        """Readings, each with the id of its record before its last brace."""
+        tail, payloads = self._tail, run.run.payloads()
+        return [b'%b%b%d"}' % (one.rstrip()[:-1], tail, place) for place, one in enumerate(payloads, run.position)]
 
     def _wrapped(self, run: LogRun, sender: _Sender) -> list[bytes]:
         published = run.run

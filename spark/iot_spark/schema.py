@@ -28,6 +28,8 @@ from pyspark.sql.types import (
 
 SCHEMAS = Path(__file__).parent / "schemas"
 FIRST = 1
+#: Each has all fields of those before it, so records of any are read by it.
+NEWEST = 2
 #: Where Spark puts the text of a record that does not fit.
 BROKEN = "_broken"
 
@@ -107,6 +109,8 @@ CLEAN = StructType(
         StructField("quality", StringType()),
         StructField("unit", StringType()),
         StructField("id", StringType()),
+        # Of the message: with ``tag`` it is of this row and no other.
+        StructField("record", StringType()),
         StructField("codec", StringType()),
         StructField("node", StringType()),
         StructField("dt", DateType()),

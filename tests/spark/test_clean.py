@@ -211,6 +211,20 @@ def test_nobody_speaks_for_another(spark: SparkSession) -> None:
     assert found == [whose for _, whose in WHOSE]
 
 
+def test_a_row_is_known_by_its_record_and_tag(spark: SparkSession) -> None:
+    """Readings of one frame share number, id and perhaps time; what older nodes sent has no record but its id."""
+    values = {"temp": 1, "hum": 2}
+    records = [
+        reading(values=values, record="0.9f-1"),
+        reading(values=values | {"hum": 3}, record="0.9f-2"),
+        wrapped(values, id="0.9f-3"),
+        reading(values=values, id="gw-1/press/9"),
+    ]
+    rows = clean.good(clean.values(clean.messages(frame(spark, records), 3600), [])).collect()
+    told = sorted((row.record, row.tag) for row in rows)
+    assert told == sorted((of, tag) for of in ("0.9f-1", "0.9f-2", "0.9f-3", "gw-1/press/9") for tag in values)
+
+
 def test_two_clients_of_one_topic_do_not_repeat_each_other(spark: SparkSession, tmp_path: Path) -> None:
     """The same number of another client is another message."""
     bench = Bench(spark, tmp_path)

@@ -17,15 +17,19 @@ from iot_mqtt.ports.log import LogRun, Reference
 from iot_mqtt.sdk import Readings
 from iot_mqtt.uplink.records import RulePlan
 from iot_mqtt.uplink.rules import Rule, Rules
-from iot_mqtt.values import CodecId
+from iot_mqtt.values import CodecId, Origin
 from tests.spark.records import reading, wrapped
 
 #: Of every file that was released. A change of one of these lines is wrong; a new version is a new line.
-RELEASED = {"message_v1.json": "590921982ba1db75f683261700886cdd0f0455fe6f0e8bd2f9975bdc078b3614"}
+RELEASED = {
+    "message_v1.json": "590921982ba1db75f683261700886cdd0f0455fe6f0e8bd2f9975bdc078b3614",
+    "message_v2.json": "e2c6aff0dc5fc3ac9cbde14e63f8fdb693dc1eac99cdcdf75bfb9aedb4b6c1e7",
+}
 
 
 def judge(record: object) -> None:
-    Draft202012Validator(schema.document()).validate(record)
+    for version in schema.versions():
+        Draft202012Validator(schema.document(version)).validate(record)
 
 
 def test_released_schemas_are_what_they_were() -> None:
@@ -52,6 +56,17 @@ def test_what_a_codec_reads_fits(seq: int | None, quality: dict[str, str] | None
     values: dict[str, Any] = {"temp": 21.5, "count": 3, "on": True, "state": "läuft"}
     said = composer.compose(device, Readings("press", values, time=1_790_000_000_000, sequence=seq, quality=quality), 5)
     judge(json.loads(said))
+    logged = LogRun(
+        Reference(0, 0, 1000, 1),
+        run_of(b"up/gw-1/press", [said], [1]),
+        b"up/gw-1/press",
+        "gw-1",
+        1_790_000_000.5,
+        Origin("", CodecId("gateway", "3")),
+    )
+    sent = json.loads(RulePlan(Rules([Rule("up/#")]), "node-1").records(logged, "0.0a1b2c3d")[0].value)
+    assert sent["record"] == "0.0a1b2c3d-1000"
+    judge(sent)
 
 
 @pytest.mark.parametrize("payload", [b'{"t": 71.3}', b"71.3", b"null", b"on", b"\xff\x00", b"NaN", b"[1, 2]"])
@@ -85,10 +100,10 @@ def test_other_things_do_not_fit(record: object) -> None:
 
 def test_sparks_schema_has_every_field_of_both_shapes() -> None:
     """Derived, so nothing is written twice; what may be of several types is a VARIANT."""
-    found = {field.name: field.dataType.simpleString() for field in schema.message()}
+    found = {field.name: field.dataType.simpleString() for field in schema.message(schema.NEWEST)}
     assert found["values"] == "map<string,variant>" and found["payload"] == "variant"
     assert found["seq"] == "bigint" and found["quality"] == "map<string,string>" and found["topic"] == "string"
-    assert {*reading(), *wrapped(1)} <= found.keys()
+    assert {*reading(), *wrapped(1), "record"} <= found.keys()
 
 
 def test_a_version_that_is_not_there_is_read_as_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

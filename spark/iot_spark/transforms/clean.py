@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.types import StructField, StructType
 
 from iot_spark.rules import CleanRule
-from iot_spark.schema import BROKEN, CLEAN, FIRST, INVALID, message
+from iot_spark.schema import BROKEN, CLEAN, INVALID, NEWEST, message
 from iot_spark.transforms.fields import (
     digits,
     has_half_character,
@@ -44,7 +44,7 @@ MOST_TAGS = 100
 LONGEST_TAG = 200
 
 
-def messages(records: DataFrame, future_seconds: int, version: int = FIRST) -> DataFrame:
+def messages(records: DataFrame, future_seconds: int, version: int = NEWEST) -> DataFrame:
     """One row for each record: the fields of both shapes of message as one, ``tags``, and ``problem``."""
     fields = [field for field in message(version) if field.name != BROKEN]
     wanted = StructType([StructField("m", StructType(fields)), StructField(BROKEN, message(version)[BROKEN].dataType)])
@@ -100,6 +100,7 @@ def _as_one(parsed: DataFrame) -> DataFrame:
         "broken",
         "wrapped",
         m.id.alias("id"),
+        F.coalesce(m.record, m.id).alias("record"),
         F.when(is_wrapped, m.client).otherwise(m.gateway).alias("gateway"),
         F.when(is_wrapped, m.client).otherwise(m.device).alias("device"),
         F.coalesce("own_ts", m.ts).alias("ts_ms"),

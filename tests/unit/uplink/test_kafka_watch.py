@@ -99,3 +99,12 @@ def test_a_dead_letter_fits_as_far_as_it_can(size: int, limit: int) -> None:
     assert len(dead.value) <= max(limit, 256)
     assert ("cut" in headers) == (len(dead.value) < size)
     dead.key.encode()
+
+
+def test_a_dead_letter_names_the_record_and_the_message_in_it() -> None:
+    """Also where it was cut."""
+    value = b'{"id":"gw/\xc3\xa4\\"/7","node":"n","values":{"t":"%b"},"record":"0.ab-9"}' % (b"v" * 5000)
+    dead = letter(Record("t", "gw/d", value, (), 7, 9), "0.ab", "iot.dead", "too large", 1000)
+    headers = dict(dead.headers)
+    assert (headers["id"], headers["message_id"].decode()) == (b"0.ab-9", 'gw/ä"/7')
+    assert "cut" in headers

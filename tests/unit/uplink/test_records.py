@@ -91,11 +91,16 @@ def posted(*payloads: bytes, **options: object) -> list[Record]:
     return records(*payloads, topic=b"up/gw/d1", publisher="gw", origin=Origin("anna", ACME), **options)
 
 
-def test_a_reading_of_a_gateway_passes_as_it_is() -> None:
+def told_with(payload: bytes, position: int) -> bytes:
+    """What a gateway's codec made, and which record it is."""
+    return payload[:-1] + b',"record":"%s-%d"}' % (SPOOL.encode(), position)
+
+
+def test_a_reading_of_a_gateway_passes_with_the_id_of_its_record() -> None:
     """Its key is the device, and what a reader needs before it parses stands in the headers."""
     payload = json.dumps(READING).encode()
     (found,) = posted(payload)
-    assert found.value == payload
+    assert found.value == told_with(payload, 1000)
     assert found.key == "gw/d1"
     assert dict(found.headers) == {
         "node": b'n"1',
@@ -133,19 +138,26 @@ def test_a_codec_speaks_for_the_device_of_its_topic_only(topic: bytes) -> None:
     assert {one.key for one in found} == {"gw"}
 
 
+def test_readings_that_share_their_id_are_told_apart() -> None:
+    """Those of one device in one frame have one number, and a gateway may begin to count again."""
+    found = [json.loads(one.value) for one in posted(*[json.dumps(READING | {"ts": ts}).encode() for ts in (5, 6, 5)])]
+    assert {one["id"] for one in found} == {"1"}
+    assert [one["record"] for one in found] == [f"{SPOOL}-{n}" for n in (1000, 1001, 1002)]
+
+
 def test_nobody_looks_into_a_reading() -> None:
     """Its metadata stand beside it: what its bytes say of themselves changes nothing."""
     (found,) = posted(b'{"gateway":"other","device":"d2","codec":"x","schema":9}')
     assert (found.key, dict(found.headers)["codec"], dict(found.headers)["schema"]) == ("gw/d1", b"acme", b"3")
-    run = run_of(b"up/gw/d1", [b"1", b"2"], [1, 2])
+    run = run_of(b"up/gw/d1", [b'{"a":1}', b'{"a":2}'], [1, 2])
     logged = LogRun(Reference(0, 0, 1000, 2), run, run.topic, "gw", 1.0, Origin("", ACME))
     rule = rule_of({"gateway": "g*", "device": "d1", "codec": "acme", "to": "iot.{codec}", "key": "{device}"})
     made = RulePlan(Rules([rule]), "n").records(logged, SPOOL)
     assert [(one.topic, one.key, one.value, one.position) for one in made] == [
-        ("iot.acme", "d1", b"1", 1000),
-        ("iot.acme", "d1", b"2", 1001),
+        ("iot.acme", "d1", told_with(b'{"a":1}', 1000), 1000),
+        ("iot.acme", "d1", told_with(b'{"a":2}', 1001), 1001),
     ]
-    assert made[0].value is run.payloads()[0] and (rule.figures.matched, rule.figures.sent) == (2, 2)
+    assert (rule.figures.matched, rule.figures.sent) == (2, 2)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +179,11 @@ def test_readings_of_an_earlier_version_say_themselves_which_codec(
     found = records(b"\xff", body, topic=b"up/gw/d1", publisher="gw", origin=Origin("anna", UNKNOWN_CODEC), **options)
     assert [one.position for one in found] == [1000, 1001] and json.loads(found[0].value)["user"] == "anna"
     if told:
-        assert (found[1].value, found[1].key, dict(found[1].headers)["codec"]) == (body, "gw/d1", b"acme")
+        assert (found[1].value, found[1].key, dict(found[1].headers)["codec"]) == (
+            told_with(body, 1001),
+            "gw/d1",
+            b"acme",
+        )
     else:
         assert (json.loads(found[1].value)["payload"], found[1].key) == (payload, "gw")
 
