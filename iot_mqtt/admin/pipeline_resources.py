@@ -28,7 +28,7 @@ class JobStatus:
     batch_seconds: float | None = None
     #: Rows since the tables began, by what became of them.
     totals: dict[str, int] = field(default_factory=dict)
-    #: Totals by name: "duplicate" by device, "invalid" by reason, "raised" by rule; the largest.
+    #: Totals by name: "duplicate" by device, "invalid" by reason, "raised" by rule; the largest, and "(others)".
     named: dict[str, dict[str, int]] = field(default_factory=dict)
     #: Records that are not read yet; None: nobody knows, as with files.
     lag: int | None = None

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from iot_spark.sinks import State, replace_json
+from iot_spark.sinks import OTHERS, State, replace_json
 
-#: Devices and reasons that are told by name.
+#: Devices and reasons that are told by name; all others together are ``OTHERS``.
 MOST_NAMES = 10
 
 
@@ -65,8 +65,11 @@ class Progress:
 
 
 def _largest(names: Mapping[str, int]) -> dict[str, int]:
-    """The file stays small: the state of the tables has more of them."""
-    return dict(sorted(names.items(), key=lambda one: (-one[1], one[0]))[:MOST_NAMES])
+    """The file stays small: the state of the tables has more of them. Together they are as many as there."""
+    named = [name for name in names if name != OTHERS]
+    found = {name: names[name] for name in sorted(named, key=lambda name: (-names[name], name))[:MOST_NAMES]}
+    rest = sum(names.values()) - sum(found.values())
+    return found | {OTHERS: rest} if rest else found
 
 
 def of_batch(last: Mapping[str, Any]) -> dict[str, object]:

@@ -55,6 +55,17 @@ def test_the_file_has_what_was_told_and_when(tmp_path: Path) -> None:
     assert found["running"] is False and found["error"] == "why" and found["batch"] == 4
 
 
+def test_what_has_no_line_of_its_own_is_told_as_one(tmp_path: Path) -> None:
+    """So the reasons add up to their total."""
+    names = {f"reason {number:02d}": 100 - number for number in range(12)}
+    Progress(tmp_path, "clean").look(None, State("11111111", 4, {}, named={"invalid": names | {"(others)": 99}}))
+    found = json.loads((tmp_path / "clean.json").read_text())["named"]["invalid"]
+    assert list(found)[:10] == list(names)[:10] and list(found)[10:] == ["(others)"]
+    assert found["(others)"] == 99 + 90 + 89
+    Progress(tmp_path, "clean").look(None, State("11111111", 4, {}, named={"invalid": dict([*names.items()][:10])}))
+    assert "(others)" not in json.loads((tmp_path / "clean.json").read_text())["named"]["invalid"]
+
+
 @pytest.mark.parametrize("job", ["clean", "compact"])
 def test_what_ends_a_job_before_its_session_is_told(
     job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

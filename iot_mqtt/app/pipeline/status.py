@@ -23,6 +23,8 @@ MAX_FILES = 32
 MAX_BYTES = 64 * 1024
 MAX_TOTALS = 32
 MAX_NAMES = 10
+#: What a job calls all others together, and so do we.
+OTHERS = "(others)"
 MAX_NAME = 300
 MAX_TEXT = 2000
 
@@ -124,7 +126,9 @@ def _largest(names: object) -> dict[str, int]:
     if not isinstance(names, Mapping):
         return {}
     known = [(str(name)[:MAX_NAME], count) for name, said in names.items() if (count := _whole(said)) is not None]
-    return dict(sorted(known, key=lambda one: (-one[1], one[0]))[:MAX_NAMES])
+    found = dict(sorted((one for one in known if one[0] != OTHERS), key=lambda one: (-one[1], one[0]))[:MAX_NAMES])
+    rest = sum(count for _, count in known) - sum(found.values())
+    return found | {OTHERS: rest} if rest else found
 
 
 def _whole(value: object) -> int | None:

@@ -121,8 +121,9 @@ def test_fields_of_a_wrong_type_are_not_told(tmp_path: Path) -> None:
     found = read(tmp_path, said)
     assert (found.pid, found.batch, found.lag, found.updated_at, found.state) == (None, None, None, None, "stale")
     assert found.totals == {"c" * 64: 1}
-    assert found.named.keys() == {"duplicate"} and len(found.named["duplicate"]) == 10
+    assert found.named.keys() == {"duplicate"} and len(found.named["duplicate"]) == 11
     assert found.named["duplicate"]["d" * 300] == 2
+    assert [*found.named["duplicate"].items()][-1] == ("(others)", 91)
     assert found.error == "e" * 2000
 
 
