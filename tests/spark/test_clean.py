@@ -52,6 +52,21 @@ WHOLE: list[tuple[Mapping[str, Any] | str, str | None]] = [
     (line(reading()) + "," + line(reading(2)), "broken JSON"),
     ("[" + line(reading()) + "]", "a field has the wrong type"),
     ('{"id":"x","values":{"a":NaN}}', "broken JSON"),
+    # A name twice: nobody knows which of the values was meant.
+    *(
+        (line(wrapped(None)).replace("null", payload), reason)
+        for payload, reason in (
+            ('{"t": 1, "t": 2}', "a name twice"),
+            ('{"t": 1, "\\u0074": 1}', "a name twice"),
+            ('{"t": {"a": 1, "a": 2}}', "a name twice"),
+            ('{"t": 1, "seq": 1, "seq": 2}', "a name twice"),
+            ('{"t": 1, "t": 2', "broken JSON"),
+            ('{"t": 1, "t": NaN}', "broken JSON"),
+            ('{"t": 1, "T": 2}', None),
+        )
+    ),
+    (line(reading(values={"temp": 1})).replace('{"temp": 1}', '{"temp": 1, "temp": 1}'), "a name twice"),
+    (line(reading(values={"temp": 1})).replace("1}", '{"a": 1, "a": 2}}'), "a name twice"),
     (reading(ts="now"), "a field has the wrong type"),
     (reading(ts=1.5), "a field has the wrong type"),
     (reading() | {"seq": "7"}, "a field has the wrong type"),

@@ -24,7 +24,9 @@ from iot_spark.schema import BROKEN, CLEAN, INVALID, NEWEST, message
 from iot_spark.transforms.fields import (
     digits,
     has_half_character,
+    has_name_twice,
     is_given,
+    is_json,
     is_nested,
     milliseconds,
     number_problem,
@@ -37,6 +39,9 @@ OLDEST_MS = 946_684_800_000
 #: The last day that every reader of Parquet can tell; for times that are judged by no rule.
 NEWEST_MS = 253_402_300_799_000
 _TAGS = "map<string,variant>"
+#: A VARIANT takes no more, and not a name twice.
+MOST_BYTES = 16 * 1024**2
+TWICE = "a name twice"
 #: Stands for the gateway where there was none. No gateway can be called so.
 PLAIN = "$mqtt"
 #: Of one dead letter: tags that are listed, and characters of a name. What is more, the message itself says.
@@ -123,7 +128,10 @@ def _judged(told: DataFrame, text: Column, future_seconds: int) -> DataFrame:
     ts, came = F.col("ts_ms"), F.col("ingest_ms")
     problem = (
         F.when(F.col("raw").isNull() | (F.trim("raw") == ""), "empty")
-        .when(F.col("broken") & F.try_parse_json(text).isNull(), "broken JSON")
+        .when(
+            F.col("broken") & F.try_parse_json(text).isNull(),
+            F.when(is_json(text) & (F.octet_length("raw") < MOST_BYTES), TWICE).otherwise("broken JSON"),
+        )
         .when(F.col("broken"), "a field has the wrong type")
         .when(has_half_character(F.col("raw")), "half a character")
         .when(F.col("id").isNull() | (F.col("id") == ""), "no id")
@@ -138,6 +146,7 @@ def _judged(told: DataFrame, text: Column, future_seconds: int) -> DataFrame:
         .when(F.col("is_bytes"), "payload is not JSON")
         .when(F.col("tags").isNull() & F.col("wrapped"), "payload is neither an object nor a value")
         .when(F.col("tags").isNull(), "no values")
+        .when(has_name_twice(F.col("tags")), TWICE)
         .when(F.cardinality("tags") == 0, "no values")
     )
     arrived_ms = F.unix_millis("arrived")

@@ -38,6 +38,16 @@ def has_half_character(raw: Column) -> Column:
     return may_have & F.regexp_replace(raw, _NO_HALF, " ").rlike(_HALF)
 
 
+def is_json(text: Column) -> Column:
+    """Whether it is an object of JSON, also with a name twice, which a VARIANT cannot have."""
+    return F.from_json(text, "map<string,string>", {"allowNonNumericNumbers": "false"}).isNotNull()
+
+
+def has_name_twice(tags: Column) -> Column:
+    """Whether a map does: as it was read from JSON, it keeps both."""
+    return F.cardinality(tags) > F.cardinality(F.array_distinct(F.map_keys(tags)))
+
+
 def digits(value: Column) -> Column:
     """Of a number that is so large that a double may be another one; null of all others, and of what is no number."""
     kind = F.schema_of_variant(value)
