@@ -28,6 +28,7 @@ class FileSink(ThreadSink):
     """``ports.uplink.Sink`` over ``Rounds``. ``now`` is a monotonic clock that any thread may read."""
 
     kind = "file"
+    gathers = True
     held_up = "the uplink's files cannot be written"
     goes_on = "the uplink's files can be written again"
 

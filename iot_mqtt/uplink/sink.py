@@ -32,6 +32,7 @@ class ThreadSink(ABC):
     """``ports.uplink.Sink``, but for what its thread does. ``most``: bytes of the reactor's account."""
 
     kind: str
+    gathers = False
     #: Logged when a trouble begins, with its words, and when it is over.
     held_up: str
     goes_on: str

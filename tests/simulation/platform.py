@@ -127,6 +127,7 @@ class PlatformSink:
     """One connection (``ports.uplink.Sink``)."""
 
     kind = "platform"
+    gathers = False
 
     def __init__(self, platform: Platform, clock: NodeClock) -> None:
         self.trouble: str | None = None

@@ -32,13 +32,19 @@ class Watch:
     def begin(self) -> None:
         """Look at the backlog, now and every second."""
         self._ledger.bring_up_to_date()
-        self._growth.look(self._ledger.unread, self._ledger.place.recorded)
+        self._growth.look(self._backlog, self._ledger.place.recorded)
         self._timer = self._clock.call_later(until_beat(self._clock.monotonic(), WATCH_SECONDS), self.begin)
 
     def end(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    @property
+    def _backlog(self) -> int:
+        """Messages that wait, for the sink or in it."""
+        ledger = self._ledger
+        return ledger.unread if self._sink.gathers else ledger.unread + ledger.unsafe_messages
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -51,7 +57,7 @@ class Watch:
                 waiting += f", and {holding.connections} publishers for their acknowledgements"
             found.append(f"the uplink does not take messages: {sink.trouble}; {waiting}")
         elif self._growth.growing:
-            found.append(f"the uplink falls behind: {ledger.unread} messages wait in the log, and more every second")
+            found.append(f"the uplink falls behind: {self._backlog} messages wait in the log, and more every second")
         if ledger.lost_at is not None and self._clock.monotonic() - ledger.lost_at < LOST_SECONDS:
             found.append(f"the uplink has lost {ledger.lost} messages: {text_of(ledger.causes)} before they were taken")
         if sink.dropped:

@@ -38,6 +38,7 @@ class MemorySink:
         #: Batches that wait for ``settle``.
         self.sent: deque[tuple[Sequence[Record], Done]] = deque()
         self.at_once = True
+        self.gathers = False
         #: Batches that it takes before it says that it has enough.
         self.most = 1000
         self.knows = False

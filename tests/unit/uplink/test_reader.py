@@ -280,6 +280,21 @@ def test_a_backlog_that_grows_is_an_alarm() -> None:
     assert it.node.view.alarms == ()
 
 
+@pytest.mark.parametrize("gathers", [False, True])
+def test_what_a_sink_has_and_does_not_make_safe_is_a_backlog_as_well(*, gathers: bool) -> None:
+    """Unless it makes records safe together, as files are finished; then it is its way."""
+    it = UplinkedNode()
+    it.sink.at_once, it.sink.gathers = False, gathers
+    for _ in range(6):
+        it.publish(*numbers(0, 100))
+        it.node.advance(1)
+    assert it.uplink.info().in_flight_messages == 600
+    assert [alarm for alarm in it.node.view.alarms if "600 messages wait in the log" in alarm] == (
+        [] if gathers else [*it.node.view.alarms]
+    )
+    assert bool(it.node.view.alarms) is not gathers
+
+
 def test_retention_counts_what_the_uplink_has_not_taken() -> None:
     """And says so; what is kept still goes up."""
     it = UplinkedNode(log_settings=HOURLY)
