@@ -13,6 +13,7 @@ import pytest
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.uplink import Done, MadeTopic, Record, Sink
+from iot_mqtt.uplink.kafka.narrow import size_of
 from iot_mqtt.uplink.kafka.settings import KafkaSettings, SecuritySettings
 from iot_mqtt.uplink.kafka.sink import KafkaSink
 from tests.contract.driving import Pump
@@ -342,6 +343,41 @@ def test_a_record_that_is_too_large_goes_to_the_dead_letters_and_the_rest_goes_o
     assert (rejected.id, rejected.topic, rejected.size) == ("0.0a1b2c3d-30", kit.topic("t"), 30_000)
     assert (rejected.came_at, rejected.kept_in) == (CAME / 1000, kit.topic("dead"))
     assert "too large" in rejected.reason
+
+
+def test_what_surely_fits_a_topic_that_takes_little_goes_in_batches(make_kit: Callable[..., KafkaKit]) -> None:
+    """Up to the last byte; one by one they would take a minute."""
+    kit = make_kit(compression="none")
+    kit.kafka.make_topic(kit.topic("t"), 1, max_message_bytes=1000)
+    flow = Flow(kit)
+    flow.open()
+    empty = size_of(Record("t", "gw/0", b"", (("node", b"n1"),), CAME, 0))
+    sizes = [300 + number % (1000 - empty - 299) for number in range(2000)]
+    records = [Record("t", "gw/0", b"v" * size, (("node", b"n1"),), CAME, n) for n, size in enumerate(sizes)]
+    flow.feed.send(0, *records)
+    flow.batches = 1
+    flow.until_safe(10)
+    assert [len(one.value or b"") for one in kit.found()] == sizes
+    assert kit.sinks[0].dead == 0
+
+
+def test_what_goes_alone_holds_up_its_own_topic_only(make_kit: Callable[..., KafkaKit]) -> None:
+    """Records that are too large for a topic, and others behind them for another one."""
+    kit = make_kit(compression="none")
+    kit.kafka.make_topic(kit.topic("small"), 1, max_message_bytes=1000)
+    for name in ("t", "dead"):
+        kit.kafka.make_topic(kit.topic(name), 1)
+    flow = Flow(kit)
+    flow.open()
+    flow.feed.send(0, *[Record("small", "k", b"L" * 2000, (), CAME, position) for position in range(2000)])
+    flow.batches, flow.position = 1, 2000
+    flow.send()
+    flow.until(lambda: len(kit.found()) > 0)
+    assert flow.feed.told == [] and kit.sinks[0].dead < 2000
+    flow.until_safe(60)
+    flow.until(lambda: len(kit.found()) == 10)
+    flow.check()
+    assert len(kit.found("dead")) == kit.sinks[0].dead == 2000
 
 
 def test_what_not_even_the_dead_letters_take_is_counted_and_told(

@@ -1,4 +1,5 @@
-"""Records that Kafka may reject: each is sent alone, with nothing before or behind it under way, and buried if it is.
+"""Records that Kafka may reject: each is sent alone, with nothing for its topic under way before or behind it, and
+buried if it is rejected.
 
 It has a producer of its own, which a rejection does not end. Dead letters go the same way. What Kafka rejects for other
 reasons than the record itself is ``wrong``, and for the outlet to tell.
@@ -61,6 +62,11 @@ class Lone:
         """The last ones, the newest first."""
         return tuple(self._rejected)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a record is under way."""
+        return self._producer is not None and len(self._producer) > 0
+
     def poll(self) -> None:
         """Hear what became of it."""
         if self._producer is not None:
@@ -76,10 +82,11 @@ class Lone:
         self._producer = self.wrong = None
         self.sent = 0
 
-    def send(self, record: Record, spool: str, batch_bytes: int) -> Steps:
+    def send(self, record: Record, spool: str) -> Steps:
         """Send a record; it is in its topic, in the dead letters, or dropped and told when this is over."""
         if self._producer is None:
-            self._producer = make_producer(self._settings, self._watch, gapless=False, batch_bytes=batch_bytes)
+            # One to a batch, whatever its size.
+            self._producer = make_producer(self._settings, self._watch, gapless=False, batch_bytes=1)
         reason = yield from self._sent(self._producer, record)
         if reason is not None:
             yield from self._bury(self._producer, record, spool, reason)
@@ -91,7 +98,7 @@ class Lone:
         report: Report | None = Report(lambda error, _: errors.append(error), lambda: over.append(True))
         topic, key, value, headers, timestamp, _ = record
         try:
-            # Nothing else waits in it, so there is room.
+            # Hardly anything else waits in it, so there is room.
             producer.produce(topic, value, key, -1, report, None, timestamp, list(headers))
         except (TypeError, ValueError) as error:
             return str(error)

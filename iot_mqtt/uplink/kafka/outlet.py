@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from iot_mqtt.ports.uplink import MadeTopic, Place, Record, Rejected
 from iot_mqtt.uplink.kafka.client import Report, error_of, let_go, make_producer
 from iot_mqtt.uplink.kafka.lone import REJECTED, TOO_LARGE, Lone, Steps
+from iot_mqtt.uplink.kafka.narrow import CHARACTER, NARROW, Narrow, Waiting, beside
 from iot_mqtt.uplink.kafka.settings import KafkaSettings
 from iot_mqtt.uplink.kafka.topics import MAKING_AGAIN_SECONDS, MAKING_SECONDS, Absent, Topics
 from iot_mqtt.uplink.kafka.watch import Watch
@@ -28,8 +29,6 @@ OPEN_SECONDS = 2.5
 AGAIN_SECONDS = 1.0
 #: Records between two looks at the library's reports; other threads may run then.
 STRIDE = 128
-#: What a record has beside its value, about. One that is nearer to its topic's limit goes alone.
-BESIDE = 2048
 LEAST_BATCH_BYTES = 1024
 #: Rejected batches that are remembered; what is forgotten is rejected again.
 MAX_SUSPECTS = 1000
@@ -92,6 +91,7 @@ class Outlet:
         self._spool = ""
         self._producer: Producer | None = None
         self._lone = Lone(settings, self._asked, self._topics, self.watch, now)
+        self._narrow = Narrow(self._make, self._lone, settings.batch_bytes)
         self._fresh = False
         self.is_open = False
         #: Why it could not be opened.
@@ -115,6 +115,9 @@ class Outlet:
         """How long nothing has to be done, unless something is put."""
         if self._more:
             return 0.0
+        if self._lone.busy:
+            # What is behind it waits for the answer.
+            return 0.001
         return 0.01 if self._unsafe else 0.25
 
     @property
@@ -171,7 +174,7 @@ class Outlet:
             self._spool, self._suspects = place.spool, []
         self._suspects = [(first, last) for first, last in self._suspects if last >= place.position]
         try:
-            producer = self._producer = self._producer or self._make()
+            producer = self._producer = self._producer or self._make(self._batch_bytes)
         except KafkaException as error:
             raise Unready(f"uplink.kafka: {error_of(error).str()}") from None
         self._fresh = True
@@ -185,8 +188,8 @@ class Outlet:
             raise Unready(why or f"Kafka at {servers} does not answer: {error_of(error).str()}") from None
         self.watch.answered()
 
-    def _make(self) -> Producer:
-        return make_producer(self._settings, self.watch, gapless=True, batch_bytes=self._batch_bytes)
+    def _make(self, batch_bytes: int) -> Producer:
+        return make_producer(self._settings, self.watch, gapless=True, batch_bytes=batch_bytes)
 
     def drop(self) -> None:
         """Forget everything that is under way."""
@@ -194,6 +197,7 @@ class Outlet:
             let_go(self._producer)
         self._producer = None
         self._lone.drop()
+        self._narrow.drop()
         self._waiting.clear()
         self._unsafe.clear()
         self._feeding, self._more, self._fresh, self.is_open = iter(()), False, False, False
@@ -219,7 +223,8 @@ class Outlet:
         self._poll(producer, wait)
         if self._wrong is None:
             self._more = next(self._feeding, False)
-        self._wrong = self._wrong or self._lone.wrong
+            self._more = self._narrow.step() or self._more
+        self._wrong = self._wrong or self._lone.wrong or self._narrow.wrong
         self._see_progress(producer)
         safe = 0
         unsafe = self._unsafe
@@ -254,6 +259,7 @@ class Outlet:
 
     def _poll(self, producer: Producer, wait: float) -> None:
         self._lone.poll()
+        self._narrow.poll()
         while True:
             try:
                 producer.poll(wait)
@@ -264,7 +270,7 @@ class Outlet:
                 wait = 0
 
     def _see_progress(self, producer: Producer) -> None:
-        gone = self._given - len(producer) + self._lone.sent
+        gone = self._given - len(producer) - len(self._narrow) + self._lone.sent
         if gone > self._gone:
             self._gone = gone
             self.watch.moved()
@@ -301,11 +307,12 @@ class Outlet:
             while not self._waiting:
                 yield False
             batch = self._waiting.popleft()
-            report: Report | None = Report(batch.failed, batch.end)
+            report = Report(batch.failed, batch.end)
             producer = self._current()
             named: object = None
             headers: list[tuple[str, str | bytes | None]] = []
-            careful = any(first <= batch.last and batch.first <= last for first, last in self._suspects)
+            around = 0
+            careful = self._is_suspect(batch)
             count = 0
             for record in batch.records:
                 topic, key, value, with_names, timestamp, _ = record
@@ -314,11 +321,11 @@ class Outlet:
                     topic = yield from self._taker(topic)
                     record = record._replace(topic=topic)
                     producer, limit = self._current(), room[topic]
-                if careful or len(value) > limit - BESIDE:
-                    yield from self._alone(record)
-                    continue
                 if with_names is not named:
-                    named, headers = with_names, list(with_names)
+                    named, headers, around = with_names, list(with_names), beside(with_names)
+                if limit < NARROW or careful or len(value) + len(key) * CHARACTER + around > limit:
+                    yield from self._apart(Waiting(record, limit, report, self._spool, careful))
+                    continue
                 while True:
                     try:
                         producer.produce(topic, value, key, -1, report, None, timestamp, headers)
@@ -327,7 +334,6 @@ class Outlet:
                         yield False
                     except (TypeError, ValueError):
                         yield from self._alone(record)
-                        count -= 1
                         self._given -= 1
                         break
                     except KafkaException as error:
@@ -338,8 +344,12 @@ class Outlet:
                 if not count % STRIDE:
                     self._poll(producer, 0)
             batch.records = ()
-            report = None
+            del report
             yield True
+
+    def _is_suspect(self, batch: Batch) -> bool:
+        """Whether it has records of one that was rejected."""
+        return any(first <= batch.last and batch.first <= last for first, last in self._suspects)
 
     def _current(self) -> Producer:
         assert self._producer is not None
@@ -352,6 +362,9 @@ class Outlet:
                 topic = topic.other
             else:
                 yield from self._learn(topic)
+                while len(self._topics.limits) == 1 and (len(self._current()) or len(self._narrow)):
+                    # All others were forgotten: what is narrow from now on may not have been, and has to stay in order.
+                    yield False
                 yield from self._fit_batches()
         return topic
 
@@ -383,21 +396,29 @@ class Outlet:
             return Absent(f"topic {topic} cannot be asked for: {error_of(error).str()}", for_good=False)
 
     def _fit_batches(self) -> Steps:
-        """A batch must not be larger than the smallest of the topics takes."""
+        """A batch must not be larger than the smallest of the topics takes, but for the narrow ones."""
         dead = self._settings.dead_letters
-        limits = [limit for topic, limit in self._topics.limits.items() if topic != dead]
-        least = max(LEAST_BATCH_BYTES, min(limits, default=self._batch_bytes))
+        limits = [limit for topic, limit in self._topics.limits.items() if topic != dead and limit >= NARROW]
+        least = min(limits, default=self._batch_bytes)
         if least < self._batch_bytes:
             self._batch_bytes = least
             yield from self._empty()
-            self._producer, self._given, self._gone = self._make(), 0, 0
+            self._producer = self._make(least)
 
     def _empty(self) -> Steps:
         """Wait until nothing is under way."""
         while len(self._current()):
             yield False
 
+    def _apart(self, waiting: Waiting) -> Steps:
+        """What is for a narrow topic waits for nobody but others of these; what is not goes alone."""
+        if waiting.limit < NARROW:
+            self._narrow.put(waiting)
+            self._given += 1
+        else:
+            yield from self._alone(waiting.record)
+
     def _alone(self, record: Record) -> Steps:
-        """Send a record with nothing before or behind it under way."""
+        """Send a record with nothing before or behind it under way, but what is for narrow topics."""
         yield from self._empty()
-        yield from self._lone.send(record, self._spool, self._batch_bytes)
+        yield from self._lone.send(record, self._spool)
