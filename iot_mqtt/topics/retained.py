@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from iot_mqtt.topics.filters import is_wildcard
+from iot_mqtt.topics.filters import is_wildcard, literal_prefix
+from iot_mqtt.topics.seeking import BEHIND_DOLLAR, BEHIND_SLASH, NO_MORE, next_candidate
 from iot_mqtt.topics.sorted_topics import Effort, SortedTopics
 from iot_mqtt.values import Message
 
@@ -25,10 +26,6 @@ from iot_mqtt.values import Message
 LOOK: Final = 8
 #: What a page takes at most, where nobody says how much that is, before it is handed out unfilled.
 _EFFORT = 5_000 * LOOK
-#: The byte after "/": a prefix that ends with it instead of "/" is the first that is behind all its topics.
-_BEHIND_SLASH = b"0"
-#: The first topic behind all that begin with "$".
-_BEHIND_DOLLAR = b"%"
 
 
 class Page(NamedTuple):
@@ -106,6 +103,16 @@ class RetainedIndex:
             self._sorted.add_all(self._unsorted)
             self._unsorted = {}
 
+    def may_have(self, filter: str) -> bool:
+        """Whether there is a topic that begins as those do which a filter matches: one look, whatever there is."""
+        if not self._messages:
+            return False
+        prefix = literal_prefix(filter).encode()
+        if not prefix:
+            return True
+        self.settle()
+        return bool(self._sorted.run(prefix, prefix + BEHIND_SLASH, 1))
+
     def scan(self, filter: str, after: bytes | None, limit: int, effort: Effort | None = None) -> Page:
         """The next page in topic order: at most ``limit`` (> 0) messages, and no more when the effort is used up.
 
@@ -145,9 +152,9 @@ class RetainedIndex:
     def _below(self, parent: bytes, start: bytes, limit: int, *, everything: bool) -> Page:
         """``parent/#``, or ``#``: whole ranges, with nothing to compare topic by topic."""
         if everything:
-            ranges = [(b"", b"$"), (_BEHIND_DOLLAR, None)]  # [MQTT-4.7.2-1]
+            ranges = [(b"", b"$"), (BEHIND_DOLLAR, None)]  # [MQTT-4.7.2-1]
         else:
-            ranges = [(parent, parent + b"\0"), (parent + b"/", parent + _BEHIND_SLASH)]
+            ranges = [(parent, parent + b"\0"), (parent + b"/", parent + BEHIND_SLASH)]
         topics: list[bytes] = []
         for low, high in ranges:
             topics += self._sorted.run(max(low, start), high, limit - len(topics))
@@ -171,45 +178,3 @@ class RetainedIndex:
                 return Page(found, topic)
             topic = ceiling(onward, slashes, effort) if onward != NO_MORE else None
         return Page(found, None)
-
-
-#: What ``next_candidate`` answers when no later topic can match. No topic is empty.
-NO_MORE = b""
-
-
-def next_candidate(levels: Sequence[bytes], topic: bytes) -> bytes | None:
-    """None if the topic matches the levels of a filter; otherwise a later place, before which nothing matches.
-
-    In byte order a topic's children do not directly follow it: ``a-b`` lies between ``a`` and ``a/b``. So the
-    place is never further than where a prefix, slash included, ends.
-    """
-    if topic[:1] == b"$" and levels[0] in (b"+", b"#"):
-        return _BEHIND_DOLLAR
-    have = topic.split(b"/")
-    for depth, want in enumerate(levels):
-        if want == b"#":
-            return None
-        if depth == len(have):
-            # Too short. What shares all of its levels is behind the slash, but while the last of them was
-            # found by "+", its neighbours in between may match as well.
-            return topic + (b"\0" if levels[depth - 1] == b"+" else b"/")
-        if want != b"+" and want != have[depth]:
-            return _within(b"/".join([*have[:depth], b""]), levels, depth, topic)
-    if len(have) > len(levels):
-        return _behind(b"/".join([*have[: len(levels)], b""]))
-    return None
-
-
-def _within(prefix: bytes, levels: Sequence[bytes], depth: int, topic: bytes) -> bytes:
-    """The least place after ``topic`` that begins with ``prefix`` (its ``depth`` good levels) and goes on well."""
-    exact = prefix + levels[depth]
-    if exact > topic:
-        return exact
-    if depth + 1 < len(levels) and exact + b"/" > topic:
-        return exact + b"/"
-    return _behind(prefix)
-
-
-def _behind(prefix: bytes) -> bytes:
-    """The first place that does not begin with ``prefix``, which ends with a slash (or is empty)."""
-    return prefix[:-1] + _BEHIND_SLASH if prefix else NO_MORE

@@ -77,7 +77,7 @@ class RetainedReading:
         for subscription, since in subscriptions:
             filter = subscription.filter
             stop_reading(session, filter)
-            if is_wildcard(filter) or index.get(filter.encode()) is not None:
+            if index.may_have(filter) if is_wildcard(filter) else index.get(filter.encode()) is not None:
                 _add(session, RetainedReader(self, subscription, since))
         if session.readers:
             self.progress.moved(session)

@@ -81,7 +81,8 @@ def test_what_many_filters_of_one_packet_ask_for_is_looked_for_in_many_turns(nod
 
 def test_a_filter_for_which_there_is_nothing_to_look_at_takes_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node()
-    scan, asked = RetainedIndex.scan, [0]
+    node.connect("writer").publish("r", b"x", retain=True)
+    scan, asked = RetainedIndex.scan, [0, 0]
 
     def counted(index: RetainedIndex, *args: Any) -> Page:
         asked[0] += 1
@@ -94,7 +95,26 @@ def test_a_filter_for_which_there_is_nothing_to_look_at_takes_its_part(monkeypat
     while going_on:
         going_on = node.one_turn()
         assert asked[0] < MOST_PAGES
+        asked[1] += asked[0]
         asked[0] = 0
+    assert asked[1] >= 5_000
+    assert node.session("c").readers is None
+
+
+def test_nothing_is_looked_through_for_filters_that_no_topic_begins_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is retained, or nothing of that beginning, no reading begins."""
+    node = Node()
+    scans: list[object] = []
+    monkeypatch.setattr(RetainedIndex, "scan", lambda index, *args: scans.append(args))
+    client = node.connect("c")
+    send(client, "+/x", "a/b/+", "#")
+    while node.one_turn():
+        pass
+    node.connect("writer").publish("a/c/d", b"x", retain=True)
+    send(client, "a/b/#", "a/b/+", "a/cd/+/e", "b/#")
+    while node.one_turn():
+        pass
+    assert scans == []
     assert node.session("c").readers is None
 
 
