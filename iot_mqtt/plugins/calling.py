@@ -17,8 +17,9 @@ from typing import Any, Literal, NamedTuple
 from iot_mqtt.sdk import BadBatch, BadFrame, CannotEncode, Codec, Command, Event, Host
 from iot_mqtt.sdk.checking import Checker, Garbage, check_bytes
 
-#: What one hook may return.
+#: What one hook may return, in events and in bytes.
 MAX_EVENTS = 100_000
+MAX_SAID = 8 * 1024 * 1024
 _DETAIL = 400
 _WORD = re.compile(r"[a-z0-9_]{1,32}")
 #: Whatever a codec can raise but for Ctrl-C, which is not its own.
@@ -38,6 +39,8 @@ class Outcome(NamedTuple):
 
     events: list[Event]
     trouble: Trouble | None
+    #: Of the events in bytes, roughly.
+    size: int = 0
 
 
 class Calling:
@@ -113,10 +116,13 @@ class Calling:
             what = f"{len(events)} events" if type(events) is list else type(events).__name__
             return Outcome([], Trouble("garbage", "garbage", f"{name} returned {what}, not a list of {MAX_EVENTS}"))
         try:
-            self._checker.check(events)
+            size = self._checker.check(events)
         except Garbage as error:
             return Outcome([], Trouble("garbage", "garbage", f"{name}: {error}"))
-        return Outcome(events, trouble)
+        if size > MAX_SAID:
+            told = f"{name} returned events of {size} bytes together; {MAX_SAID} are allowed"
+            return Outcome([], Trouble("garbage", "garbage", told))
+        return Outcome(events, trouble, size)
 
     def _bytes(self, hook: Callable[[], bytes], name: str) -> bytes | Trouble:
         try:

@@ -49,9 +49,11 @@ class Conduct:
         self._shares: OrderedDict[Suspect, deque[float]] = OrderedDict()
 
     def grave(self, kind: str, detail: str, suspect: Suspect | None = None) -> None:
-        """A fault that others suffer from. One that kept them waiting until it was noticed counts twice."""
+        """A fault that others suffer from. Of nobody in particular, one that kept them waiting until it was noticed
+        counts twice.
+        """
         now = self._note(kind, detail)
-        self._grave.append((now, suspect, 2 if kind == "timeout" else 1))
+        self._grave.append((now, suspect, 2 if kind == "timeout" and suspect is None else 1))
         recent = [(who, count) for at, who, count in self._grave if now - at <= self._limits.window]
         if suspect is not None:
             self._hold(suspect.kind, suspect.name, detail)
@@ -60,8 +62,8 @@ class Conduct:
                 # Names cost nothing: what many of one address show may still be one device that has many.
                 self._hold("address", suspect.address, f"{len(there)} of its devices: {detail}")
         # What one address shows counts once, what nobody in particular has shown always.
-        shown = {who.address: count for who, count in recent if who is not None}
-        if sum(shown.values()) + sum(count for who, count in recent if who is None) >= self._limits.grave_faults:
+        shown = {who.address for who, _ in recent if who is not None}
+        if len(shown) + sum(count for who, count in recent if who is None) >= self._limits.grave_faults:
             self.condemn(f"too many faults within {self._limits.window:.0f} s, the last one: {detail}")
 
     def light(self, kind: str, detail: str, suspect: Suspect) -> bool:

@@ -19,6 +19,8 @@ MAX_TAGS = 4096
 MAX_TEXT = 65_536
 #: A reading as JSON text, or bytes for the gateway.
 MAX_BYTES = 1024 * 1024
+#: What a value counts besides its text, with its tag.
+_VALUE_BYTES = 32
 _REMEMBERED = 8192
 _FORBIDDEN = frozenset("/+#$")
 _INT = 1 << 63
@@ -52,18 +54,17 @@ class Checker:
         self._tags: dict[str, frozenset[type]] = {}
         self._schema = schema
 
-    def check(self, events: Sequence[object]) -> None:
-        """Raises ``Garbage``."""
+    def check(self, events: Sequence[object]) -> int:
+        """How many bytes they have, roughly. Raises ``Garbage``."""
+        size = 0
         try:
             for event in events:
-                if type(event) is Readings:
-                    self._readings(event)
-                else:
-                    _other(event)
+                size += self._readings(event) if type(event) is Readings else _other(event)
         except (AttributeError, TypeError) as error:  # made without __init__, or of things that compare with nothing
             raise Garbage(f"an event that is none: {error}") from error
+        return size
 
-    def _readings(self, event: Readings) -> None:
+    def _readings(self, event: Readings) -> int:
         device, values = event.device, event.values
         if type(device) is not str or device not in self._devices:
             _identifier(device, "device")
@@ -74,10 +75,11 @@ class Checker:
             if line is None:
                 raise Garbage("values given as bytes are not a JSON object")
             event.values = line
+            size = len(line)
         elif type(values) is dict:
-            self.check_values(values)
+            size = self.check_values(values)
         elif isinstance(values, Mapping):
-            self.check_values(dict(values))
+            size = self.check_values(dict(values))
         else:
             raise Garbage(f"values are {type(values).__name__}, not a mapping")
         time, sequence = event.time, event.sequence
@@ -85,13 +87,13 @@ class Checker:
             raise Garbage(f"time is no number of milliseconds: {_shown(time)}")
         if sequence is not None and (type(sequence) is not int or not 0 <= sequence < _INT):
             raise Garbage(f"sequence is no number from 0: {_shown(sequence)}")
-        if event.quality is not None:
-            _quality(event.quality)
+        return size if event.quality is None else size + _quality(event.quality)
 
-    def check_values(self, values: Mapping[str, object]) -> None:
-        """Of readings or of an answer. Raises ``Garbage``."""
+    def check_values(self, values: Mapping[str, object]) -> int:
+        """Of readings or of an answer: how many bytes they have, roughly. Raises ``Garbage``."""
         if len(values) > MAX_TAGS:
             raise Garbage(f"{len(values)} values in one reading; {MAX_TAGS} are allowed")
+        size = _VALUE_BYTES * len(values)
         for tag, value in values.items():
             types = self._tags.get(tag) if type(tag) is str else None
             if types is None:
@@ -105,7 +107,8 @@ class Checker:
                 if not -_INT <= value < _INT * 2:
                     raise Garbage(f"{tag} has more than 64 bits")
             elif value is not None and type(value) is not bool:
-                _text_value(tag, value)
+                size += _text_value(tag, value)
+        return size
 
     def _tag(self, tag: object) -> frozenset[type]:
         """The types that its values may have. Raises ``Garbage``."""
@@ -125,46 +128,51 @@ class Checker:
         return "" if self._schema is None else self._schema.tags[tag].type
 
 
-def _text_value(tag: str, value: object) -> None:
+def _text_value(tag: str, value: object) -> int:
     if type(value) is not str:
         raise Garbage(f"{tag} is {type(value).__name__}; a value is a bool, int, float, str or None")
     if len(value) > MAX_TEXT or _has_surrogates(value):
         raise Garbage(f"{tag} is a text that is too long, or is no Unicode")
+    return len(value)
 
 
-def _other(event: object) -> None:
+def _other(event: object) -> int:
     kind = type(event)
     check = _CHECKS.get(kind)
     if check is None:
         raise Garbage(f"{kind.__name__} is none of the SDK's events")
-    check(event)
+    return check(event)
 
 
-def _login(event: Login) -> None:
+def _login(event: Login) -> int:
     _identifier(event.gateway, "gateway")
+    size = 0
     if event.username is not None:
-        _text(event.username, "username")
+        size += _text(event.username, "username")
     if event.secret is not None:
-        _bytes(event.secret, "secret")
+        size += _bytes(event.secret, "secret")
     if type(event.heartbeat) not in (int, float) or not 0 <= event.heartbeat <= 86_400:
         raise Garbage(f"heartbeat is no number of seconds up to a day: {_shown(event.heartbeat)}")
+    return size
 
 
-def _answer(event: Answer) -> None:
+def _answer(event: Answer) -> int:
     if type(event.number) is not int or not 0 <= event.number <= 0xFFFFFFFF:
         raise Garbage(f"an answer's number is from 1 to 0xFFFFFFFF, not {_shown(event.number)}")
     if type(event.ok) is not bool:
         raise Garbage(f"an answer's ok is {_shown(event.ok)}")
-    _text(event.detail, "detail")
-    if event.values is not None:
-        if not isinstance(event.values, Mapping):
-            raise Garbage("an answer's values are no mapping")
-        Checker().check_values(event.values)
+    size = _text(event.detail, "detail")
+    if event.values is None:
+        return size
+    if not isinstance(event.values, Mapping):
+        raise Garbage("an answer's values are no mapping")
+    return size + Checker().check_values(event.values)
 
 
-def _when_safe(event: WhenSafe) -> None:
+def _when_safe(event: WhenSafe) -> int:
     if type(event.token) is not int or not 0 <= event.token < _INT:
         raise Garbage(f"a token is a number from 0, not {_shown(event.token)}")
+    return 0
 
 
 def _identifier(name: object, what: str) -> None:
@@ -177,14 +185,16 @@ def _identifier(name: object, what: str) -> None:
         raise Garbage(f"a {what} is 1 to {MAX_ID} printable characters without / + # $, not {_shown(name)}")
 
 
-def _text(text: object, what: str) -> None:
+def _text(text: object, what: str) -> int:
     if type(text) is not str or len(text) > MAX_TEXT or _has_surrogates(text):
         raise Garbage(f"{what} is no text of {MAX_TEXT} characters at most")
+    return len(text)
 
 
-def _bytes(data: object, what: str) -> None:
+def _bytes(data: object, what: str) -> int:
     if type(data) is not bytes or len(data) > MAX_BYTES:
         raise Garbage(f"{what} is not bytes, {MAX_BYTES} at most")
+    return len(data)
 
 
 def check_bytes(data: object, what: str) -> bytes:
@@ -197,7 +207,7 @@ def check_bytes(data: object, what: str) -> bytes:
     return data
 
 
-def _quality(quality: object) -> None:
+def _quality(quality: object) -> int:
     if not isinstance(quality, Mapping) or len(quality) > MAX_TAGS:
         raise Garbage("quality is no mapping of tags to words")
     for tag, word in quality.items():
@@ -205,6 +215,7 @@ def _quality(quality: object) -> None:
             raise Garbage(
                 f"the quality of {_shown(tag)} is {_shown(word)}; the words are {', '.join(sorted(_QUALITY))}"
             )
+    return _VALUE_BYTES * len(quality)
 
 
 def _has_surrogates(text: str) -> bool:
@@ -220,10 +231,10 @@ def _shown(value: object) -> str:
     return repr(value) if small or type(value) in _PLAIN else type(value).__name__
 
 
-_CHECKS: dict[type, Callable[[Any], None]] = {
+_CHECKS: dict[type, Callable[[Any], int]] = {
     Login: _login,
     WhenSafe: _when_safe,
-    Heartbeat: lambda _: None,
+    Heartbeat: lambda _: 0,
     Send: lambda event: _bytes(event.data, "Send.data"),
     Answer: _answer,
     Close: lambda event: _text(event.reason, "Close.reason"),

@@ -103,13 +103,36 @@ def test_a_bad_plugin_is_quarantined_and_harms_nobody(here: House, what: str) ->
             assert time.monotonic() - begun < 30
         failures.append(sink.failure)
     print(f"{what}: quarantined after {time.monotonic() - begun:.1f} s")
-    # Two timeouts are as much as three other faults.
     assert set(failures) <= {("codec_failed", kind) for kind in failure.split(" or ")}
-    assert len(failures) in (2, 3)
+    assert len(failures) == 3
     with pytest.raises(NotAvailable, match="in quarantine"):
         plugins.open("bad", "p:1", FakeSink())
     neighbour.check()
     until(lambda: not any(_runs(pid) for pid in pids))
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        "yield from [Send(b'x' * 10**6) for _ in range(200)]",
+        "yield from [Readings('d%d' % n, {{'t%d' % k: 'y' * 60000 for k in range(15)}}) for n in range(60)]",
+    ],
+    ids=["sends", "readings"],
+)
+def test_a_frame_that_gives_too_much_is_the_fault_of_its_gateway_alone(here: House, deed: str) -> None:
+    """Its connection is closed for it; after five times it is held off, and the plugin works on for all others."""
+    deed = f"if frame == b'x': {deed}"
+    source = PLAIN.replace("        from {package}.lazy", f"        {deed}\n        from {{package}}.lazy")
+    write_plugin(here.site, "bad", "1.0", source)
+    # A machine with other things to do makes nothing late.
+    plugins = here.start(bad=settings("process", answer_within=20.0, stall=20.0))
+    neighbour, heard = here.connect("bad", "10.0.0.2:1")
+    assert [_failure(here, b"x") for _ in range(5)] == [("codec_failed", "garbage")] * 5
+    (info,) = (one for one in vendors(plugins) if one.name == "bad")
+    assert info.state == "ready" and info.restarts == 0
+    assert [(held.kind, held.name) for held in info.held_off] == [("device", "g10.0.0.1")]
+    neighbour.runner.decode([b"1"])
+    until(lambda: len(heard.readings) == 1)
 
 
 @pytest.mark.parametrize(
@@ -231,6 +254,14 @@ def test_reloads_under_load_lose_nothing_and_decode_nothing_twice(here: House) -
 
 def _start(coroutine: object, results: list[object]) -> None:
     Deferred.fromCoroutine(coroutine).addBoth(results.append)  # type: ignore[arg-type]
+
+
+def _failure(here: House, frame: bytes) -> tuple[object, ...] | None:
+    """What becomes of a connection that sends this."""
+    opened, sink = here.connect("bad", "10.0.0.1:1")
+    opened.runner.decode([frame])
+    until(lambda: sink.failure is not None)
+    return sink.failure
 
 
 def _runs(pid: int) -> bool:

@@ -36,7 +36,9 @@ from iot_mqtt.sdk.fitting import DoesNotFit
 _READ = 256 * 1024
 #: Seconds after which is said what is done so far: the watchdog looks at that.
 _PATIENCE = 0.02
+#: Said in one answer at most, of what was said at once: events, and their bytes, roughly.
 _EVENTS = 500
+_BYTES = 256 * 1024
 _COUNT_EVERY = 1.0
 
 
@@ -54,9 +56,9 @@ class Worker:
         self._checker = Checker()
         self._now: Callable[[], int] | None = None
         self._callings: dict[int, Calling] = {}
-        self._done = 0
+        self._done = self._last = 0
         self._results: list[Any] = []
-        self._events = 0
+        self._events = self._size = 0
         self._said = self._counted = time.monotonic()
         self._counts: Counter[str] = Counter()
 
@@ -65,6 +67,8 @@ class Worker:
             self._rest = self._rest + data if self._rest else data
             self._feed()
             self._answer()
+            # Not before: it may be stuck or die as well over what was said as over what was asked.
+            wire.MARK.pack_into(self._mark, 0, self._last, 0)
 
     def _feed(self) -> None:
         buffer, at, end = self._rest, 0, len(self._rest)
@@ -77,14 +81,14 @@ class Worker:
             payload = buffer[at + size : stop]
             at = stop
             mark.pack_into(self._mark, 0, connection, 1)
+            self._last = connection
             begun = time.monotonic()
             frames = self._carry_out(kind, connection, payload)
             ended = time.monotonic()
-            mark.pack_into(self._mark, 0, connection, 0)
             self._done += 1
             if ended - begun > self._slow * frames:
                 self._results.append([connection, "took", ended - begun])
-            if self._events >= _EVENTS or ended - self._said > _PATIENCE:
+            if self._events >= _EVENTS or self._size >= _BYTES or ended - self._said > _PATIENCE:
                 self._answer()
         self._rest = buffer[at:]
 
@@ -172,28 +176,32 @@ class Worker:
         elif isinstance(result, CannotEncode):
             self._results.append([connection, "not_encoded", command.number, str(result)[:1000]])
         else:
+            self._size += len(result)
             self._results.append([connection, "encoded", command.number, result.decode("latin-1")])
 
     def _send(self, connection: int, result: bytes | Trouble) -> None:
         if isinstance(result, Trouble):
             self._fail(connection, result)
         elif result:
+            self._size += len(result)
             self._results.append([connection, "send", result.decode("latin-1")])
 
     def _outcome(self, connection: int, outcome: Outcome) -> None:
         if outcome.events:
-            self._put(connection, outcome.events)
+            self._put(connection, outcome.events, outcome.size)
         if outcome.trouble is not None:
             self._fail(connection, outcome.trouble)
 
-    def _put(self, connection: int, events: list[Event]) -> None:
+    def _put(self, connection: int, events: list[Event], size: int) -> None:
         """What was said at once is heard at once, in however many answers it goes: frames stay whole."""
-        for begin in range(0, len(events), _EVENTS):
-            part, is_last = events[begin : begin + _EVENTS], begin + _EVENTS >= len(events)
+        most = min(_EVENTS, max(1, _BYTES * len(events) // max(1, size)))
+        for begin in range(0, len(events), most):
+            part, is_last = events[begin : begin + most], begin + most >= len(events)
             self._results.append([connection, "events" if is_last else "part", wire.pack_events(part)])
             self._events += len(part)
-            if self._events >= _EVENTS and not is_last:
+            if not is_last:
                 self._answer()
+        self._size += min(size, _BYTES)
 
     def _fail(self, connection: int, trouble: Trouble) -> None:
         if trouble.detail.find("MemoryError") >= 0 and trouble.kind == "exception":
@@ -216,7 +224,7 @@ class Worker:
             self._counts.clear()
             self._counted = now
         results, self._results = self._results, []
-        self._events = 0
+        self._events = self._size = 0
         self._write(results, self._done)
         self._said = time.monotonic()
 

@@ -52,11 +52,16 @@ def test_a_few_grave_faults_are_a_quarantine() -> None:
 
 
 def test_a_timeout_counts_twice() -> None:
-    """Everybody had to wait until it was noticed."""
+    """Everybody had to wait until it was noticed. Where it is known who caused it, it takes three addresses."""
     case = Case()
     case.conduct.grave("timeout", "late")
     assert case.admits()
     case.conduct.grave("timeout", "late")
+    assert not case.admits()
+    case = Case()
+    for host in ("10.0.0.1", "10.0.0.2", "10.0.0.3"):
+        assert case.admits()
+        case.conduct.grave("timeout", "late", suspect_of(f"{host}:1", ""))
     assert not case.admits()
 
 

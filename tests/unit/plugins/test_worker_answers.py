@@ -10,14 +10,15 @@ from typing import Any, cast
 import pytest
 from twisted.internet.task import Clock
 
-from iot_mqtt.plugins.calling import MAX_EVENTS, Outcome
+from iot_mqtt.plugins.calling import MAX_EVENTS, MAX_SAID, Calling, Outcome
 from iot_mqtt.plugins.process import child, wire
 from iot_mqtt.plugins.process.bridge import WorkerProcess
 from iot_mqtt.plugins.process.worker import Worker
 from iot_mqtt.plugins.running import Sink
 from iot_mqtt.plugins.settings import Limits
 from iot_mqtt.plugins.telling import Counts, Quiet
-from iot_mqtt.sdk import Event, Readings
+from iot_mqtt.sdk import Answer, Codec, Event, Line, Login, Readings, Send
+from iot_mqtt.sdk.checking import Checker
 
 
 class Heard:
@@ -44,13 +45,24 @@ class Heard:
 
 
 class Link:
-    """The child's socket: its answers, one by one."""
+    """The child's socket: its answers, one by one, and the connection that the worker was busy with at each."""
 
     def __init__(self) -> None:
         self.answers: list[bytes] = []
+        self.asked: list[bytes] = []
+        self.mark = mmap.mmap(-1, wire.MARK.size)
+        self.busy: list[tuple[int, bool]] = []
 
     def sendall(self, data: bytes) -> None:
         self.answers.append(data)
+        self.busy.append(self.busy_with())
+
+    def recv(self, _most: int) -> bytes:
+        return self.asked.pop(0) if self.asked else b""
+
+    def busy_with(self) -> tuple[int, bool]:
+        connection, busy = wire.MARK.unpack(self.mark[:])[:2]
+        return connection, bool(busy)
 
 
 @pytest.fixture
@@ -61,7 +73,7 @@ def ends() -> tuple[child.Worker, Link, Worker, Heard]:
     process = cast("WorkerProcess", heard)
     parent = Worker(Clock(), lambda _: process, heard, Limits(), counts=Counts(), output=output)
     parent.open("peer", cast("Sink", heard))
-    return child.Worker(cast("socket", link), mmap.mmap(-1, wire.MARK.size), 1.0, 0), link, parent, heard
+    return child.Worker(cast("socket", link), link.mark, 1.0, 0), link, parent, heard
 
 
 @pytest.mark.parametrize("longest", [wire.MAX_ANSWER, 2000], ids=["by number", "by size"])
@@ -94,3 +106,64 @@ def test_a_worker_that_never_says_that_it_is_ready_is_lost(
     assert not heard.trouble
     parent.received(wire.write_answer(0, [[1, "part", part]]))
     assert f"more than {MAX_EVENTS} events at once" in heard.trouble
+
+
+class Generous(Codec):
+    """Says as much as each frame asks for."""
+
+    framing = Line()
+
+    def decode(self, frame: bytes) -> list[Event]:
+        return [Readings("d", {"t": "x" * 50_000})] * int(frame)
+
+
+def generous() -> Calling:
+    """Its codec, for one connection."""
+    calling = Calling(
+        Generous, None, Checker(), peer="p", log=logging.getLogger("worker"), count=lambda _name, _number: None
+    )
+    calling.opened()
+    return calling
+
+
+def test_the_worker_is_busy_with_a_frame_until_all_that_it_gave_is_written(
+    ends: tuple[child.Worker, Link, Worker, Heard],
+) -> None:
+    """It may get stuck or die over that, too, and who is to blame has to be known. Not who comes behind it."""
+    worker, link, _, _ = ends
+    worker._callings = {1: generous(), 2: generous(), 3: generous()}
+    frames = {1: b"0", 2: b"100", 3: b"1"}
+    link.asked = [b"".join(data for number, frame in frames.items() for data, _ in wire.decodes(number, [frame]))]
+    worker.run()
+    holders = [
+        busy
+        for busy, answer in zip(link.busy, link.answers, strict=True)
+        for result in wire.read_answer(answer[wire.LENGTH.size :])[1]
+        if result[0] == 2
+    ]
+    assert len(holders) > 10 and set(holders) == {(2, True)}
+    assert link.busy[-1] == (3, True)
+    assert link.busy_with() == (3, False)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Send(b"x" * 2**20),
+        Readings("d", {"t": "x" * 60_000}),
+        Readings("d", {f"t{tag}": 1 for tag in range(4000)}),
+        Readings("d", {}, quality={f"t{tag}": "bad" for tag in range(4000)}),
+        Readings("d", b'{"t":"' + b"x" * 100_000 + b'"}'),
+        Answer(1, ok=True, detail="x" * 60_000, values={"t": "x" * 60_000}),
+        Login("g", "x" * 60_000, b"x" * 2**20),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_a_call_that_says_too_much_is_garbage_before_it_is_written(event: Event) -> None:
+    """Writing it and reading it would take longer than an answer may."""
+    calling = generous()
+    calling._codec.decode = lambda frame: [event] * int(frame)  # type: ignore[method-assign]
+    assert calling.decode([b"5"]).trouble is None
+    outcome = calling.decode([b"2000"])
+    assert outcome.trouble is not None and outcome.trouble.kind == "garbage" and not outcome.events
+    assert f"{MAX_SAID} are allowed" in outcome.trouble.detail
