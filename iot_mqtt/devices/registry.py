@@ -93,8 +93,8 @@ class Devices:
         self._clock.call_later(RETRY_SECONDS, partial(self.known, gateway, then))
 
     def login(self, gateway: str, *, codec: str, version: str, peer: str, epoch: int = 0) -> int:
-        """A gateway was let in. The highest sequence that is safe, 0 if none. ``epoch``: of its numbering; with another
-        one than before, or as another user's, it begins anew.
+        """A gateway was let in. The highest sequence that is safe, or ``NO_SEQUENCE``. ``epoch``: of its numbering;
+        with another one than before, or as another user's, it begins anew.
         """
         self._clients.discard(gateway)
         if self._arrived(gateway, codec, version, peer) is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from iot_mqtt.devices.changes import Changes
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.access import user_of
-from iot_mqtt.ports.devices import DeviceStore, StoredSequence, replace
+from iot_mqtt.ports.devices import NO_SEQUENCE, DeviceStore, StoredSequence, replace
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.sessions.sessions import Sessions
@@ -65,8 +65,8 @@ class Sequences:
         return stored if have.epoch == stored.epoch and have.highest < stored.highest else have
 
     def begin(self, gateway: str, epoch: int) -> int:
-        """The gateway was let in: the highest number that is safe. ``epoch``: of its numbering; with another one than
-        before, or as another user's gateway, it begins anew.
+        """The gateway was let in: the highest number that is safe, or ``NO_SEQUENCE``. ``epoch``: of its numbering;
+        with another one than before, or as another user's gateway, it begins anew.
         """
         owner, have = self._owner(gateway), self._known.get(gateway)
         if have is not None and have.is_anothers(owner):
@@ -74,7 +74,7 @@ class Sequences:
             log.info("the gateway was another user's: its frames are numbered anew", extra=told)
             have = None
         if have is None or have.epoch != epoch:
-            have = StoredSequence(epoch, 0, owner)
+            have = StoredSequence(epoch, NO_SEQUENCE, owner)
         elif have.owner is None:
             have = replace(have, owner=owner)
         self._known[gateway] = have
@@ -82,13 +82,16 @@ class Sequences:
 
     def highest(self, gateway: str) -> int:
         have = self._known.get(gateway)
-        return 0 if have is None else have.highest
+        return NO_SEQUENCE if have is None else have.highest
 
     def put(self, gateway: str, sequence: int) -> None:
-        """This is the highest one, from the commit of this turn on."""
-        have = self._known.get(gateway) or StoredSequence(0, 0, self._owner(gateway))
+        """This is the highest one, or there is none, from the commit of this turn on."""
+        have = self._known.get(gateway) or StoredSequence(0, NO_SEQUENCE, self._owner(gateway))
         self._known[gateway] = found = replace(have, highest=sequence)
-        self._changes.sequence(gateway, found)
+        if sequence == NO_SEQUENCE:
+            self._changes.forget_sequence(gateway)
+        else:
+            self._changes.sequence(gateway, found)
 
     def _owner(self, gateway: str) -> str | None:
         session = self._sessions.get(gateway)

@@ -142,6 +142,10 @@ class Half(StrEnum):
     DESIRED = "d"
 
 
+#: In place of the highest sequence of a gateway none of whose frames is known: they may count from 0.
+NO_SEQUENCE: Final = -1
+
+
 @dataclass(frozen=True, slots=True)
 class StoredSequence:
     """How far the frames of a gateway are safe."""

@@ -24,6 +24,7 @@ from iot_mqtt.devices.link.messages import Composer, Device
 from iot_mqtt.devices.link.repetitions import Repetitions
 from iot_mqtt.devices.link.services import KnownDevices
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.devices import NO_SEQUENCE
 from iot_mqtt.sdk import Readings
 
 #: Packet ids; as many messages can be unacknowledged at most.
@@ -106,10 +107,10 @@ class Posting:
         self._again = False
         #: More readings of that frame may come.
         self.is_within_frame = False
-        #: The last frame all of whose readings have come; 0: none since the last batch.
-        self._whole = 0
+        #: The last frame all of whose readings have come; None: none since the last batch.
+        self._whole: int | None = None
         #: The greatest number that came on this connection.
-        self._handed = 0
+        self._handed = NO_SEQUENCE
         #: What the registry was told is taken, and the messages that stand before that; and what of it is safe.
         self._marks: deque[tuple[int, int]] = deque()
         self._safe = safe
@@ -166,16 +167,16 @@ class Posting:
     def flush(self) -> None:
         """Publish what has gathered; not in the middle of a frame."""
         self._end_run()
-        whole, self._whole = self._whole, 0
+        whole, self._whole = self._whole, None
         if self._runs:
             runs, self._runs = self._runs, []
             self._publish([RunBatch(runs, partial(self._served, self.published, whole))])
         else:
             self._served(self.published, whole)
 
-    def _served(self, published: int, whole: int) -> None:
-        """So many messages were published, this turn: all of the frames up to this one; 0: none has ended."""
-        if whole:
+    def _served(self, published: int, whole: int | None) -> None:
+        """So many messages were published, this turn: all of the frames up to this one; None: none has ended."""
+        if whole is not None:
             self._devices.taken(self._gateway, whole)
             self._marks.append((published, whole))
 

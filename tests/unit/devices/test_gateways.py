@@ -8,7 +8,7 @@ import pytest
 
 from iot_mqtt.devices import DevicesSettings
 from iot_mqtt.devices.link.services import Verdict
-from iot_mqtt.ports.devices import StoredSequence
+from iot_mqtt.ports.devices import NO_SEQUENCE, StoredSequence
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.unit.broker.harness import Client, run
 from tests.unit.devices.devicekit import DeviceNode, LetIn, confirm, order, states
@@ -237,8 +237,8 @@ def test_sequences_are_known_over_restarts_and_begin_anew_with_an_epoch() -> Non
     devices.known("gw", lambda: None)
     assert devices.login("gw", codec="acme", version="1", peer="p", epoch=7) == 5
     assert not devices.fresh("gw", 5)
-    assert devices.login("gw", codec="acme", version="1", peer="p", epoch=8) == 0
-    assert devices.fresh("gw", 1)
+    assert devices.login("gw", codec="acme", version="1", peer="p", epoch=8) == NO_SEQUENCE
+    assert devices.fresh("gw", 0)
 
 
 def logged_in(node: DeviceNode, user: str | None = None) -> int:
@@ -258,13 +258,14 @@ def test_a_sequence_is_of_the_user_whose_gateway_it_is(*, restart: bool) -> None
     assert devices.fresh("gw", 2**53 - 1)
     devices.left("gw", "p1")
     node.turn()
-    for user, safe in (("mallory", 2**53 - 1), ("ann", 0), (None, 0), ("mallory", 0), ("mallory", 1)):
+    new = NO_SEQUENCE
+    for user, safe in (("mallory", 2**53 - 1), ("ann", new), (None, new), ("mallory", new), ("mallory", 0)):
         if restart:
             node.restart()
             devices = node.accompanied.devices
         assert (user, logged_in(node, user)) == (user, safe)
-        if not safe:
-            assert devices.fresh("gw", 1)
+        if safe == NO_SEQUENCE:
+            assert devices.fresh("gw", 0)
             node.turn()
 
 
@@ -279,7 +280,7 @@ def test_a_sequence_of_before_there_were_owners_is_whose_gateway_comes_first() -
     assert logged_in(node, "ann") == 5
     assert devices.fresh("gw", 6)
     node.turn()
-    assert logged_in(node, "bob") == 0
+    assert logged_in(node, "bob") == NO_SEQUENCE
 
 
 def test_a_sequence_is_forgotten_with_its_gateway() -> None:
@@ -296,6 +297,20 @@ def test_a_sequence_is_forgotten_with_its_gateway() -> None:
     assert run(node.kept.sequence("gw")) is None
 
 
+def test_a_first_frame_that_was_refused_leaves_nothing_behind() -> None:
+    """It may have the number 0, and is to come again."""
+    node = DeviceNode()
+    devices = node.accompanied.devices
+    gateway(node)
+    assert devices.fresh("gw", 0) and not devices.fresh("gw", 0)
+    devices.not_taken("gw", NO_SEQUENCE)
+    node.turn()
+    assert run(devices.sequence("gw")) is None
+    assert devices.fresh("gw", 0)
+    node.turn()
+    assert run(devices.sequence("gw")) == StoredSequence(0, 0, "")
+
+
 def test_a_sequence_is_looked_at_and_forgotten_by_an_operator() -> None:
     """So that a gateway that counts from 1 again, or jumped far ahead, is heard again."""
     node = DeviceNode(authenticator=LetIn())
@@ -307,7 +322,7 @@ def test_a_sequence_is_looked_at_and_forgotten_by_an_operator() -> None:
     assert not devices.fresh("gw", 1)
     assert run(devices.forget_sequence("gw"))
     assert run(devices.sequence("gw")) is None
-    assert devices.fresh("gw", 1)
+    assert [devices.fresh("gw", number) for number in (0, 0, 1)] == [True, False, True]
     node.turn()
     assert not run(devices.forget_sequence("nobody"))
 
@@ -328,7 +343,7 @@ def test_a_sequence_is_safe_exactly_with_its_readings() -> None:
         devices.known("gw", lambda: None)
         safe = devices.login("gw", codec="acme", version="1", peer="p")
         reader = node.connect("reader", clean=False, expiry=3600)
-        assert (safe, len(reader.messages())) == ((1, 1) if written else (0, 0))
+        assert (safe, len(reader.messages())) == ((1, 1) if written else (NO_SEQUENCE, 0))
 
 
 @pytest.mark.parametrize("number", [1, None])

@@ -25,6 +25,7 @@ from iot_mqtt.pipeline import Layout
 from iot_mqtt.plugins.calling import Calling
 from iot_mqtt.plugins.inline import InlineRunner
 from iot_mqtt.plugins.running import NotAvailable, Opened, Sink
+from iot_mqtt.ports.devices import NO_SEQUENCE
 from iot_mqtt.sdk import (
     Answer,
     BadFrame,
@@ -149,7 +150,7 @@ class Notes:
 
     def login(self, gateway: str, *, codec: str, version: str, peer: str, epoch: int = 0) -> int:
         self.log.append(("login", gateway, codec, version))
-        return self.highest.get(gateway, 0)
+        return self.highest.get(gateway, NO_SEQUENCE)
 
     def left(self, gateway: str, peer: str = "") -> None:
         self.log.append(("left", gateway))
@@ -161,7 +162,7 @@ class Notes:
         self.log.append(("values", device, json.loads(values) if isinstance(values, bytes) else dict(values), at))
 
     def is_fresh(self, gateway: str, sequence: int) -> bool:
-        return sequence > self.highest.get(gateway, 0)
+        return sequence > self.highest.get(gateway, NO_SEQUENCE)
 
     def taken(self, gateway: str, sequence: int) -> None:
         self.highest[gateway] = sequence

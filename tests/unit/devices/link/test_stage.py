@@ -18,6 +18,7 @@ from iot_mqtt.plugins.running import Opened
 from iot_mqtt.sdk import Line, Readings
 from iot_mqtt.values import NOBODY, CodecId, Origin
 from tests.unit.broker.harness import Node, run
+from tests.unit.devices.devicekit import DeviceNode
 from tests.unit.devices.link.linkkit import World, command
 
 
@@ -363,6 +364,22 @@ def test_what_was_refused_is_taken_when_it_comes_again() -> None:
     again.say('r d {"t": 2} 2', 'r d {"t": 3} 3', "safe 3")
     assert again.heard() == ["safe 3"]
     assert [json.loads(one.payload)["seq"] for one in reader.messages()] == [1, 2, 3]
+
+
+def test_a_gateway_may_count_from_0() -> None:
+    """Its first frame is published before it is called safe, and a repetition is one."""
+    node = DeviceNode()
+    world = World(node, devices=node.accompanied.devices)
+    reader = node.connect("reader")
+    reader.subscribe("up/#", qos=1)
+    gateway = world.gateway()
+    gateway.say('r a {"t": 1} 0', 'r b {"t": 1} 0', "safe 0")
+    assert gateway.heard() == ["safe 0"]
+    gateway.say('r a {"t": 2} 1', 'r a {"t": 1} 0', "safe 1")
+    assert gateway.heard() == ["safe 1"]
+    gateway.hang_up()
+    world.gateway().say('r a {"t": 1} 0', 'r a {"t": 3} 2')
+    assert [json.loads(one.payload)["seq"] for one in reader.messages()] == [0, 0, 1, 2]
 
 
 def test_a_frame_that_comes_twice_in_one_piece_is_published_once() -> None:
