@@ -27,7 +27,9 @@ RAISED = (Exception, SystemExit, GeneratorExit)
 
 
 class Trouble(NamedTuple):
-    """Why a call came to nothing. ``reason`` is a word, ``detail`` for a person."""
+    """Why a call came to nothing. ``reason`` is a word, of ``encode`` a sentence without anything of the command;
+    ``detail`` is for a person.
+    """
 
     kind: Literal["bad_frame", "exception", "garbage"]
     reason: str
@@ -91,9 +93,10 @@ class Calling:
         except CannotEncode as error:
             return error
         except Garbage as error:
-            return Trouble("garbage", "garbage", str(error))
+            return Trouble("garbage", unencodable(str(error)), str(error))
         except RAISED as error:
-            return _trouble(error, "encode")
+            what = f"{type(error).__name__[:64]}{_place(error)}"
+            return Trouble("exception", unencodable(what), f"encode: {told(error)}")
 
     def welcome(self) -> bytes | Trouble:
         return self._bytes(self._codec.welcome, "welcome")
@@ -145,9 +148,17 @@ def told(error: BaseException) -> str:
         text = str(error)
     except RAISED:  # even that is the plugin's code
         text = ""
+    return f"{type(error).__name__}: {' '.join(text.split())[:_DETAIL]}{_place(error)}"
+
+
+def _place(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {' '.join(text.split())[:_DETAIL]}{place}"
+    return f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
+
+
+def unencodable(why: str) -> str:
+    """What the sender of a command is told on which a codec failed."""
+    return f"the gateway's codec fails on it: {why}"
 
 
 def word(reason: object) -> str:

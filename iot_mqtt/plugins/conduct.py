@@ -52,7 +52,7 @@ class Conduct:
         """A fault that others suffer from. Of nobody in particular, one that kept them waiting until it was noticed
         counts twice.
         """
-        now = self._note(kind, detail)
+        now = self.note(kind, detail)
         self._grave.append((now, suspect, 2 if kind == "timeout" and suspect is None else 1))
         recent = [(who, count) for at, who, count in self._grave if now - at <= self._limits.window]
         if suspect is not None:
@@ -68,7 +68,7 @@ class Conduct:
 
     def light(self, kind: str, detail: str, suspect: Suspect) -> bool:
         """A fault that one connection suffers from; whether it is held off for that."""
-        now = self._note(kind, detail)
+        now = self.note(kind, detail)
         times = self._shares.setdefault(suspect, deque(maxlen=max(1, self._limits.faults_per_peer)))
         self._shares.move_to_end(suspect)
         if len(self._shares) > MOST:
@@ -126,7 +126,8 @@ class Conduct:
         """Raises ``NotAvailable`` if this device cannot be served now."""
         self.hold_offs.check(name, "device", device)
 
-    def _note(self, kind: str, detail: str) -> float:
+    def note(self, kind: str, detail: str) -> float:
+        """Count a fault; when it is."""
         self.faults[kind] += 1
         self.last = detail
         return self._now()

@@ -21,6 +21,10 @@ class Judge(Protocol):
         """An exception or garbage."""
         ...
 
+    def failed_to_encode(self, runner: InlineRunner, kind: str, detail: str) -> None:
+        """Likewise, over a command: nothing that its gateway has done."""
+        ...
+
     def took(self, runner: InlineRunner, seconds: float, frames: int) -> None:
         """A call was slow enough to be looked at."""
         ...
@@ -74,7 +78,8 @@ class InlineRunner(Peer):
         if not self._goes_on(begun):
             return
         if isinstance(result, Trouble):
-            self._fail(result)
+            self._judge.failed_to_encode(self, result.kind, result.detail)
+            self._sink.not_encoded(command.number, result.reason)
         elif isinstance(result, CannotEncode):
             self._sink.not_encoded(command.number, str(result))
         else:

@@ -108,11 +108,13 @@ class Version(ABC):
 
     def failed(self, runner: Peer, kind: str, detail: str) -> bool:
         """An exception or garbage; whether its gateway is held off for that."""
-        self._common.faulty(kind)
-        self._common.quiet.say(
-            logging.WARNING, "%s of codec %s, gateway %s: %s", kind, self.place.label, runner.peer, detail
-        )
+        self._say_failed(runner, kind, detail)
         return self.conduct.light(kind, detail, runner.suspect)
+
+    def failed_to_encode(self, runner: Peer, kind: str, detail: str) -> None:
+        """Likewise, over a command: whoever sent that cannot have its gateway held off."""
+        self._say_failed(runner, kind, detail)
+        self.conduct.note(kind, detail)
 
     def admits(self, runner: Peer) -> bool:
         """Whether the gateway that logs in is not held off now; if it is, it is counted as turned away."""
@@ -128,6 +130,12 @@ class Version(ABC):
         self._end_if_done()
 
     # Inside.
+
+    def _say_failed(self, runner: Peer, kind: str, detail: str) -> None:
+        self._common.faulty(kind)
+        self._common.quiet.say(
+            logging.WARNING, "%s of codec %s, gateway %s: %s", kind, self.place.label, runner.peer, detail
+        )
 
     def _at_work(self) -> str:
         """The state of one that is neither refused nor in quarantine."""

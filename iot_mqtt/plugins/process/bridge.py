@@ -91,13 +91,14 @@ class WorkerProcess:
         pid: int | None = self._process.pid
         return pid
 
-    def busy_with(self) -> tuple[int, bool]:
-        """The connection that it is dealing with, or that it dealt with last, and whether it is. Not to be asked after
-        ``finish`` or ``kill``.
+    def busy_with(self) -> tuple[int, bool, int]:
+        """The connection that it is dealing with, or that it dealt with last, whether it is, and the command that it
+        encodes, 0: none. Not to be asked after ``finish`` or ``kill``.
         """
         assert self._mark is not None
-        connection, busy = wire.MARK.unpack(os.pread(self._mark, wire.MARK.size, 0).ljust(wire.MARK.size, b"\0"))
-        return connection, bool(busy)
+        size = wire.MARK.size
+        connection, busy, command = wire.MARK.unpack(os.pread(self._mark, size, 0).ljust(size, b"\0"))
+        return connection, bool(busy), command
 
     def write(self, data: bytes) -> None:
         if self._link is not None:

@@ -22,7 +22,7 @@ from typing import Any
 
 import iot_mqtt
 from iot_mqtt.framing import framing_to
-from iot_mqtt.plugins.calling import Calling, Outcome, Trouble, told
+from iot_mqtt.plugins.calling import Calling, Outcome, Trouble, told, unencodable
 from iot_mqtt.plugins.loading import Loaded, load_alone
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process import wire
@@ -68,7 +68,7 @@ class Worker:
             self._feed()
             self._answer()
             # Not before: it may be stuck or die as well over what was said as over what was asked.
-            wire.MARK.pack_into(self._mark, 0, self._last, 0)
+            wire.MARK.pack_into(self._mark, 0, self._last, 0, 0)
 
     def _feed(self) -> None:
         buffer, at, end = self._rest, 0, len(self._rest)
@@ -80,7 +80,7 @@ class Worker:
                 break
             payload = buffer[at + size : stop]
             at = stop
-            mark.pack_into(self._mark, 0, connection, 1)
+            mark.pack_into(self._mark, 0, connection, 1, 0)
             self._last = connection
             begun = time.monotonic()
             frames = self._carry_out(kind, connection, payload)
@@ -170,9 +170,11 @@ class Worker:
 
     def _encode(self, connection: int, calling: Calling, payload: bytes) -> None:
         command = wire.read_command(payload)
+        wire.MARK.pack_into(self._mark, 0, connection, 1, command.number)
         result = calling.encode(command)
         if isinstance(result, Trouble):
-            self._fail(connection, result)
+            _end_without_memory(result)
+            self._results.append([connection, "encode_failed", command.number, *result])
         elif isinstance(result, CannotEncode):
             self._results.append([connection, "not_encoded", command.number, str(result)[:1000]])
         else:
@@ -204,10 +206,7 @@ class Worker:
         self._size += min(size, _BYTES)
 
     def _fail(self, connection: int, trouble: Trouble) -> None:
-        if trouble.detail.find("MemoryError") >= 0 and trouble.kind == "exception":
-            # There may be no memory for anything else either, and whoever took it will hardly give it back.
-            os.write(2, b"the memory that a worker may have is used up\n")
-            os._exit(1)
+        _end_without_memory(trouble)
         del self._callings[connection]
         self._results.append([connection, trouble.kind, trouble.reason, trouble.detail])
 
@@ -239,6 +238,13 @@ class Worker:
         self._write([], done)
 
 
+def _end_without_memory(trouble: Trouble) -> None:
+    """There may be no memory for anything else either, and whoever took it will hardly give it back."""
+    if trouble.kind == "exception" and "MemoryError" in trouble.detail:
+        os.write(2, b"the memory that a worker may have is used up\n")
+        os._exit(1)
+
+
 def _halves(results: list[Any]) -> tuple[list[Any], ...]:
     """What is too long for one answer, in two."""
     if len(results) > 1:
@@ -248,6 +254,9 @@ def _halves(results: list[Any]) -> tuple[list[Any], ...]:
     if kind in ("events", "part") and len(rest[0]) > 1:
         middle = len(rest[0]) // 2
         return [[connection, "part", rest[0][:middle]]], [[connection, kind, rest[0][middle:]]]
+    if kind == "encoded":
+        told = f"what encode returned has more than {wire.MAX_ANSWER} bytes, spelled as JSON"
+        return ([[connection, "encode_failed", rest[0], "garbage", unencodable(told), told]],)
     return ([[connection, "garbage", "garbage", f"one event has more than {wire.MAX_ANSWER} bytes"]],)
 
 

@@ -26,8 +26,9 @@ TOKEN: Final = struct.Struct("!Q")
 #: What HEAD's length counts besides the payload.
 HEAD_REST: Final = HEAD.size - LENGTH.size
 
-#: In memory that both share: the connection whose operation is being carried out, or was last; and whether it is.
-MARK: Final = struct.Struct("!IB")
+#: In memory that both share: the connection whose operation is being carried out, or was last; whether it is; and the
+#: number of the command that is encoded, 0 for other operations.
+MARK: Final = struct.Struct("!IBI")
 
 START, OPEN, DECODE, ENCODE, WELCOME, REFUSE, SAFE, IDLE, CLOSE = range(1, 10)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from iot_mqtt.framing import BadFraming, Framing, framing_from
-from iot_mqtt.plugins.calling import MAX_EVENTS, word
+from iot_mqtt.plugins.calling import MAX_EVENTS, unencodable, word
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.process import wire
 from iot_mqtt.plugins.process.bridge import WorkerProcess
@@ -67,6 +67,10 @@ class Owner(Protocol):
 
     def failed(self, runner: ProcessRunner, kind: str, detail: str) -> bool:
         """The codec of one connection failed; whether its gateway is held off for that."""
+        ...
+
+    def failed_to_encode(self, runner: ProcessRunner, kind: str, detail: str) -> None:
+        """Likewise, over a command: nothing that its gateway has done."""
         ...
 
     def closed(self, runner: ProcessRunner) -> None: ...
@@ -272,6 +276,15 @@ class Worker:
             case "not_encoded", (int(command), str(reason)) if command in runner.encoding:
                 runner.encoding.discard(command)
                 self._tell(runner, runner.sink.not_encoded, command, reason)
+            case "encode_failed", (
+                int(command),
+                ("exception" | "garbage") as fault,
+                str(reason),
+                str(detail),
+            ) if command in runner.encoding:
+                runner.encoding.discard(command)
+                self._owner.failed_to_encode(runner, fault, detail)
+                self._tell(runner, runner.sink.not_encoded, command, reason)
             case "send", (str(data),):
                 self._tell(runner, runner.sink.send, _bytes(data))
             case "bad_frame", (str(reason), str(detail)):
@@ -322,10 +335,14 @@ class Worker:
                 runner.close()
                 runner.sink.codec_failed("died")
 
-    def _culprit(self, kind: str) -> ProcessRunner | None:
-        """On whose operation the worker died or stopped; who wrote garbage may have finished since."""
-        number, busy = self._link.busy_with()
-        return self._runners.get(number) or self._closing.get(number) if busy or kind == "garbage" else None
+    def _culprit(self, kind: str) -> tuple[ProcessRunner | None, int]:
+        """On whose operation the worker died or stopped; who wrote garbage may have finished since. And the command
+        that it was over, 0: none.
+        """
+        number, busy, command = self._link.busy_with()
+        if not busy and kind != "garbage":
+            return None, 0
+        return self._runners.get(number) or self._closing.get(number), command
 
     def _of_worker(self, kind: str, rest: tuple[Any, ...]) -> None:
         match kind, rest:
@@ -395,8 +412,11 @@ class Worker:
     def _lose(self, kind: str, detail: str) -> None:
         if not self._alive:
             return
-        culprit = self._culprit(kind)
+        culprit, command = self._culprit(kind)
         self.kill()
+        if culprit is not None and culprit.open and command in culprit.encoding:
+            # Or its next connection gets the command again, and the worker with it.
+            self._tell(culprit, culprit.sink.not_encoded, command, unencodable(detail))
         runners, self._runners = list(self._runners.values()), {}
         self._paused = []
         self._owner.gone(kind, detail, culprit)

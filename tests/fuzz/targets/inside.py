@@ -30,8 +30,8 @@ from tests.fuzz.target import Target, head, ways
 class _Link:
     """A worker's process without one."""
 
-    def busy_with(self) -> tuple[int, bool]:
-        return 1, True
+    def busy_with(self) -> tuple[int, bool, int]:
+        return 1, True, 1
 
     def write(self, data: bytes) -> None: ...
 
@@ -66,6 +66,8 @@ class _Owner:
 
     def failed(self, runner: ProcessRunner, kind: str, detail: str) -> bool:
         return False
+
+    def failed_to_encode(self, runner: ProcessRunner, kind: str, detail: str) -> None: ...
 
     def closed(self, runner: ProcessRunner) -> None: ...
 

@@ -81,7 +81,7 @@ class _FakeUser:
 
     def __init__(self) -> None:
         self.process: WorkerProcess
-        self.ends: list[tuple[str, tuple[int, bool]]] = []
+        self.ends: list[tuple[str, tuple[int, bool, int]]] = []
 
     def received(self, data: bytes) -> None: ...
 
@@ -152,7 +152,7 @@ def test_who_hears_of_the_end_can_still_ask_what_the_worker_dealt_with() -> None
     reactor = _FakeReactor()
     process, user = _started(reactor)
     _exit(process, reactor)
-    assert user.ends == [("exit code 0", (0, False))]
+    assert user.ends == [("exit code 0", (0, False, 0))]
 
 
 def test_a_worker_that_cuts_what_it_shares_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,9 +168,9 @@ def test_a_worker_that_cuts_what_it_shares_is_read_all_the_same(monkeypatch: pyt
     reactor = _FakeReactor()
     reactor.act = lambda given: os.ftruncate(given[4], 0)
     process, user = _started(reactor)
-    assert process.busy_with() == (0, False)
+    assert process.busy_with() == (0, False, 0)
     _exit(process, reactor)
-    assert user.ends == [("exit code 0", (0, False))]
+    assert user.ends == [("exit code 0", (0, False, 0))]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can seal memory")

@@ -65,16 +65,62 @@ def test_a_call_that_holds_everybody_up_is_a_quarantine_at_once(here: House) -> 
     assert run(here.plugins.reload("acme")).state == "ready"
 
 
-def test_a_command_that_cannot_be_encoded_has_failed_and_the_connection_goes_on(here: House) -> None:
-    """An exception is the codec's fault, though."""
-    source = PLAIN.replace('return f"', 'if command.body: raise CannotEncode("no such tag")\n        return f"')
-    write_plugin(here.site, "acme", "1.0", source)
-    here.start(acme=settings("inline"))
+ENCODING = """if command.body: exec(command.body.decode())
+        if "give" in command.values: return command.values["give"]
+        return f\""""
+
+
+@pytest.mark.parametrize("isolation", ["inline", "process"])
+def test_a_command_that_cannot_be_encoded_has_failed_and_the_connection_goes_on(here: House, isolation: str) -> None:
+    """Whether the codec says so or fails on it; the sender is told of nothing that may be of the command. The gateway
+    cannot help it, and is not held off.
+    """
+    write_plugin(here.site, "acme", "1.0", PLAIN.replace('return f"', ENCODING))
+    here.start(acme=settings(isolation))
     opened, sink = here.connect("acme")
-    opened.runner.encode(Command(1, "d", {}, b"x", None))
-    opened.runner.encode(Command(2, "d", {"v": 1}, b"", None))
-    opened.runner.encode(Command(3, "d", {}, b"", None))
-    assert sink.told == [("not_encoded", 1, "no such tag"), ("encoded", 2, b"d=1"), ("codec_failed", "exception")]
+    until(lambda: bool(sink.got))
+    opened.runner.welcome()
+    deeds: list[tuple[dict[str, Any], bytes]] = [
+        ({}, b"raise CannotEncode('no such tag')"),
+        ({}, b"raise ValueError('a secret')"),
+        ({}, b"raise BadFrame('a', 'secret')"),
+        ({"give": "a secret"}, b""),
+        ({"give": None}, b""),
+        *[({}, b"1/0")] * 20,
+        ({"v": 1}, b""),
+    ]
+    for number, (values, body) in enumerate(deeds):
+        opened.runner.encode(Command(number, "d", values, body, None))
+    until(lambda: len(sink.told) > len(deeds))
+    assert sink.told.pop(0) == ("send", b"hello")
+    fails = "the gateway's codec fails on it:"
+    assert [one[:2] for one in sink.told] == [("not_encoded", number) for number in range(25)] + [("encoded", 25)]
+    reasons = [one[2] for one in sink.told]
+    assert reasons[0] == "no such tag"
+    assert reasons[1].startswith(f"{fails} ValueError (<string>:1)") and reasons[2].startswith(f"{fails} BadFrame (")
+    assert reasons[3:5] == [f"{fails} encode returned {kind}, not bytes" for kind in ("str", "NoneType")]
+    info = vendors(here.plugins)[0]
+    assert (info.state, info.held_off, info.faults) == ("ready", [], {"exception": 22, "garbage": 2})
+
+
+@pytest.mark.parametrize(
+    ("deed", "why"),
+    [("import os; os._exit(3)", "its worker ended: exit code 3"), ("bytearray(1 << 40)", "its worker ended")],
+    ids=["exit", "memory"],
+)
+def test_a_command_that_kills_the_worker_has_failed_and_no_other(here: House, deed: str, why: str) -> None:
+    """It would kill the next one as well."""
+    write_plugin(here.site, "acme", "1.0", PLAIN.replace('return f"', ENCODING))
+    here.start(acme=settings("process"))
+    opened, sink = here.connect("acme")
+    until(lambda: bool(sink.got))
+    for number, body in ((1, b""), (2, deed.encode()), (3, b"")):
+        opened.runner.encode(Command(number, "d", {"v": 1}, body, None))
+    until(lambda: sink.failure is not None)
+    (failed,) = (one for one in sink.told if one[0] == "not_encoded")
+    assert failed[1] == 2 and failed[2].startswith(f"the gateway's codec fails on it: {why}")
+    assert sink.told[-1] == ("codec_failed", "died")
+    assert [one.name for one in vendors(here.plugins)[0].held_off] == ["g10.0.0.1"]
 
 
 def test_a_codec_that_fails_as_it_is_made_closes_that_connection(here: House) -> None:

@@ -37,8 +37,8 @@ class Heard:
     def admits(self, _runner: object) -> bool:
         return True
 
-    def busy_with(self) -> tuple[int, bool]:
-        return 1, False
+    def busy_with(self) -> tuple[int, bool, int]:
+        return 1, False, 0
 
     def __getattr__(self, _name: str) -> Any:
         return lambda *_: None

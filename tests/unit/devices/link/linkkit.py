@@ -91,6 +91,8 @@ class Lines(Codec):
     def encode(self, command: Command) -> bytes:
         if command.values.get("impossible"):
             raise CannotEncode("no such register")
+        if command.values.get("bug"):
+            return str(command.values["bug"])  # type: ignore[return-value]
         return f"do {command.number} {command.device} {command.body.decode()}\n".encode()
 
     def idle(self) -> Iterable[Event]:
@@ -122,6 +124,8 @@ class Lenient:
     """Nobody is judged."""
 
     def failed(self, runner: InlineRunner, kind: str, detail: str) -> None: ...
+
+    def failed_to_encode(self, runner: InlineRunner, kind: str, detail: str) -> None: ...
 
     def took(self, runner: InlineRunner, seconds: float, frames: int) -> None: ...
 

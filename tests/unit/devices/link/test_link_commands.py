@@ -43,6 +43,18 @@ def test_a_command_that_cannot_be_said_has_failed() -> None:
     assert not len(world.node.session("line-1").outbound)
 
 
+def test_a_command_on_which_the_codec_fails_has_failed_for_good() -> None:
+    """Though it may be sent again: that would fail once more. The gateway is not concerned."""
+    world = World()
+    world.notes.retry.add("c1")
+    gateway = world.gateway()
+    command(world, b'{"bug":"a text"}', user_properties=(("command-id", "c1"),))
+    assert ("failed", "c1", "the gateway's codec fails on it: encode returned str, not bytes") in world.notes.log
+    assert not len(world.node.session("line-1").outbound)
+    command(world, b"{}", user_properties=(("command-id", "c2"),))
+    assert gateway.heard() == ["do 2 press {}"] and not gateway.closed
+
+
 def test_a_command_that_may_be_sent_again_is_kept_until_it_is_answered() -> None:
     """The next connection gets it."""
     world = World()
