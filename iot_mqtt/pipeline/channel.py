@@ -74,7 +74,9 @@ class ChannelSettings:
 
 @dataclass(frozen=True, slots=True)
 class InputClosed:
-    """Event: the peer will send no more, but may still read; the channel closes once its outbox is empty."""
+    """Event: the peer will send no more, but may still read; the channel closes once its outbox is empty. A stage that
+    has answers to what came stops the close that follows, and closes behind them.
+    """
 
 
 class Channel:
@@ -82,6 +84,7 @@ class Channel:
 
     __slots__ = (
         "active",
+        "answers_late",
         "bytes_received",
         "certificate",
         "certificate_name",
@@ -111,6 +114,8 @@ class Channel:
         self.settings = settings
         self.outbox = Outbox(self, settings.outbox, settings.debts)
         self.active = False
+        #: A stage may have answers for a peer that sends no more, also while nothing waits in the outbox.
+        self.answers_late = False
         self.closing = False
         #: False above the high water mark of the outbox: QoS 0 is then dropped, QoS 1/2 stays in the session.
         self.writable = True

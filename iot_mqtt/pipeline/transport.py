@@ -117,14 +117,15 @@ class ChannelTransport(Link):
         return self._end_output() if self._finishing else None
 
     def readConnectionLost(self, reason: Failure) -> None:
-        """The peer closed its side. Where nothing waits for it any more the connection ends here."""
-        waiting = self._waiting
-        if waiting is None or waiting.empty or self._input_ended:
+        """The peer closed its side. Where nothing waits for it, nor will, the connection ends here."""
+        waiting, channel = self._waiting, self.channel
+        late = channel is not None and channel.answers_late and not channel.closing
+        if waiting is None or self._input_ended or (waiting.empty and not late):
             self.connectionLost(reason)
         else:
             self._input_ended = True
-            if self.channel is not None:
-                self.channel.input_closed()
+            if channel is not None:
+                channel.input_closed()
 
     def writeConnectionLost(self, reason: Failure) -> None: ...
 
@@ -156,7 +157,7 @@ class ChannelTransport(Link):
         return taken
 
     def set_reading(self, on: bool) -> None:
-        if self._descriptor < 0 or self._aborted:
+        if self._descriptor < 0 or self._aborted or self._input_ended:
             return
         if on:
             self._factory.reactor.addReader(self)

@@ -257,6 +257,29 @@ def test_rubbish_costs_nobody_else_anything(broker: BrokerProcess, name: str, da
         assert metrics.get(key) == 1, {name: value for name, value in metrics.items() if "refused" in name}
 
 
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "behind the login"])
+def test_a_gateway_that_sends_no_more_hears_what_is_safe(
+    broker: BrokerProcess, listen: Callable[..., Listener], *, waits: bool
+) -> None:
+    """It closes its side behind its frames, and reads to the end: all that was taken is acknowledged."""
+    name = f"half-{waits}"
+    listener = listen(broker, f"up/{name}/#")
+    frames = b"".join(
+        client.data([("d", [("n", Type.U32, number)])], sequence=number, wants_ack=True) for number in range(1, 1001)
+    )
+    inbox, came = client.Inbox(), list[client.Message]()
+    with socket.create_connection(("127.0.0.1", broker.ports["gateway"]), timeout=20) as one:
+        one.sendall(client.login(name) + (b"" if waits else frames))
+        if waits:
+            came += inbox.feed(one.recv(65_536))
+            one.sendall(frames)
+        one.shutdown(socket.SHUT_WR)
+        while data := one.recv(65_536):
+            came += inbox.feed(data)
+    assert came[-1] == client.Ack(1000)
+    wait_until(lambda: len(listener.of(f"up/{name}/d")) == 1000)
+
+
 def test_frames_in_any_pieces_give_the_same_values(broker: BrokerProcess, listen: Callable[..., Listener]) -> None:
     """Cut at every byte, and fifty glued together."""
     listener = listen(broker, "up/#")

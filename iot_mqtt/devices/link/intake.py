@@ -41,6 +41,7 @@ class Intake:
     """The events of one connection. ``handle`` does what one says that is no data, ``ping`` sends a PINGREQ."""
 
     __slots__ = (
+        "times",
         "_wire",
         "_handle",
         "_ping",
@@ -52,9 +53,12 @@ class Intake:
         "_spoke",
         "_codec_full",
         "_broker_full",
+        "_when_settled",
     )
 
     def __init__(self, wire: Wire, handle: Callable[[Event], None], ping: Callable[[], None]) -> None:
+        #: How often the codec has said something.
+        self.times = 0
         self._wire = wire
         self._handle = handle
         self._ping = ping
@@ -69,6 +73,7 @@ class Intake:
         #: Frames have come that the broker has not heard of.
         self._spoke = False
         self._codec_full = self._broker_full = False
+        self._when_settled: Callable[[], None] | None = None
 
     def hold(self) -> None:
         """Keep what is said from now on: the broker decides whether it lets the gateway in."""
@@ -85,7 +90,26 @@ class Intake:
         self._kept.clear()
         # They are of who has this: no cycle stays.
         self._handle = self._ping = _nothing
+        self._when_settled = None
         self._posting = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that the codec has said is taken, and acknowledged by the broker."""
+        if self._kept or self._taking:
+            return False
+        return not self._held if self._posting is None else self._posting.is_acknowledged
+
+    def settle(self, then: Callable[[], None]) -> None:
+        """``then`` is called once that is so."""
+        self._when_settled = then
+        self._settle()
+
+    def _settle(self) -> None:
+        then = self._when_settled
+        if then is not None and self.is_settled:
+            self._when_settled = None
+            then()
 
     def frames_came(self) -> None:
         """The gateway has said something, whatever the codec makes of it."""
@@ -103,6 +127,7 @@ class Intake:
 
     def take(self, events: Sequence[Event]) -> None:
         """The codec has said this. It may say more in the midst of it, which comes behind it."""
+        self.times += 1
         if self._kept or self._taking:
             self._kept.extend(events)
         else:
@@ -117,6 +142,7 @@ class Intake:
         # A codec in another process speaks when nobody reads.
         self._wire.flush()
         self._regulate()
+        self._settle()
 
     def _takes_more(self) -> bool:
         posting = self._posting

@@ -120,6 +120,11 @@ class Posting:
         """The broker has to acknowledge something first."""
         return len(self._messages) + self.published - self._acknowledged >= self._bounds.unacknowledged
 
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether the broker has acknowledged all that was published."""
+        return not self._messages and self.published == self._acknowledged
+
     def goes_on_with(self, readings: Readings) -> bool:
         """Whether these are of the frame that is being taken."""
         return self.is_within_frame and readings.sequence == self._sequence

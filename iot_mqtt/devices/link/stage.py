@@ -31,7 +31,18 @@ from iot_mqtt.devices.link.posting import Posting
 from iot_mqtt.devices.link.services import LinkServices, LinkSettings
 from iot_mqtt.devices.link.wire import Wire
 from iot_mqtt.framing import framer_of
-from iot_mqtt.pipeline import CloseReason, Context, FrameRefused, FramesStage, IdleEvent, IdleStage, Stage
+from iot_mqtt.pipeline import (
+    CloseReason,
+    Context,
+    FrameRefused,
+    FramesStage,
+    IdleEvent,
+    IdleStage,
+    InputClosed,
+    Stage,
+    Timeout,
+)
+from iot_mqtt.pipeline.reasons import PEER_CLOSED
 from iot_mqtt.plugins.running import NotAvailable, Opened
 from iot_mqtt.sdk import Answer, Close, Event, Heartbeat, Login, Send
 
@@ -51,6 +62,7 @@ class DeviceStage(Stage):
         "_client",
         "_closed",
         "_refusing",
+        "_patience",
     )
 
     def __init__(self, services: LinkServices, settings: LinkSettings) -> None:
@@ -67,6 +79,8 @@ class DeviceStage(Stage):
         self._closed = False
         #: The codec was asked for last words, which leave before the connection is closed.
         self._refusing = False
+        #: Until it is closed, though what the gateway has sent is not acknowledged: the gateway sends no more.
+        self._patience: Timeout | None = None
 
     # The connection.
 
@@ -80,6 +94,7 @@ class DeviceStage(Stage):
             self._counters.refused["no_codec"] += 1
             self.give_up("codec_unavailable", str(reason))
             return
+        ctx.channel.answers_late = True
         opened.on_drain = partial(self.give_up, "codec_replaced", "a newer version of the codec is there")
         framer = framer_of(opened.framing)
         on_skipped = Skipped(self._counters, framer).count if opened.framing.resync == "skip" else None
@@ -111,9 +126,34 @@ class DeviceStage(Stage):
             self._observed.closed()
         if self._client is not None:
             self._client.close()
+        if self._patience is not None:
+            self._patience.cancel()
 
     def close(self, ctx: Context, reason: CloseReason) -> None:
-        self._part(reason)
+        if self._patience is None:
+            self._part(reason)
+
+    def _part_acknowledged(self, ctx: Context) -> None:
+        """The gateway sends no more, but may still read: part behind the acknowledgements of what it has sent."""
+        if self._closed or self._opened is None or self._patience is not None:
+            return
+        channel = ctx.channel
+        self._patience = channel.wheel.schedule(channel.settings.linger, partial(self._part, PEER_CLOSED))
+        self._settle()
+
+    def _settle(self) -> None:
+        self._intake.settle(self._settle_codec)
+
+    def _settle_codec(self) -> None:
+        """It may not have read all, and has to say what is safe."""
+        if self._opened is not None and not self._closed:
+            self._opened.runner.settle(partial(self._settled, self._intake.times))
+
+    def _settled(self, times: int) -> None:
+        if self._intake.is_settled and self._intake.times == times:
+            self._part(PEER_CLOSED)
+        else:
+            self._settle()
 
     def _part(self, reason: CloseReason) -> None:
         """Close, once the codec's last words are written, if it was asked for some. The first reason counts."""
@@ -145,7 +185,10 @@ class DeviceStage(Stage):
         ctx.fire_read_complete()
 
     def event(self, ctx: Context, event: object) -> None:
-        if isinstance(event, IdleEvent) and self._opened is not None:
+        if isinstance(event, InputClosed):
+            self._part_acknowledged(ctx)
+            ctx.fire_event(event)
+        elif isinstance(event, IdleEvent) and self._opened is not None:
             if not self._closed:
                 self._opened.runner.idle()
                 self._wire.flush()

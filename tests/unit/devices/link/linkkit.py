@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.devices.link import Captures, DeviceStage, LinkServices, LinkSettings
@@ -24,7 +26,7 @@ from iot_mqtt.framing import Framing
 from iot_mqtt.pipeline import Layout
 from iot_mqtt.plugins.calling import Calling
 from iot_mqtt.plugins.inline import InlineRunner
-from iot_mqtt.plugins.running import NotAvailable, Opened, Sink
+from iot_mqtt.plugins.running import NotAvailable, Opened, Runner, Sink
 from iot_mqtt.ports.devices import NO_SEQUENCE
 from iot_mqtt.sdk import (
     Answer,
@@ -106,6 +108,8 @@ class OneCodec:
         self.away: str | None = None
         self.framing: Framing = Lines.framing
         self.answers = True
+        #: What it has still to do; None: it does all at once.
+        self.later: deque[Callable[[], object]] | None = None
         self.opened: list[Opened] = []
 
     def open(self, name: str, peer: str, sink: Sink) -> Opened:
@@ -115,9 +119,27 @@ class OneCodec:
             Lines, None, Checker(), peer=peer, log=logging.getLogger("lines"), count=lambda _name, _count: None
         )
         runner = InlineRunner(calling, sink, Lenient(), peer=peer, slow=1e9, now=lambda: 0.0)
-        opened = Opened(runner, self.framing, name, Lines.version, Lines.schema.version, answers=self.answers)
+        used: Runner = runner if self.later is None else cast("Runner", Later(runner, self.later))
+        opened = Opened(used, self.framing, name, Lines.version, Lines.schema.version, answers=self.answers)
         self.opened.append(opened)
         return opened
+
+
+class Later:
+    """A runner whose codec does everything later, in its order, as one in a worker process."""
+
+    def __init__(self, runner: Runner, later: deque[Callable[[], object]]) -> None:
+        self._runner = runner
+        self._later = later
+
+    def decode(self, frames: list[bytes]) -> bool:
+        for frame in frames:
+            self._later.append(partial(self._runner.decode, [frame]))
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        act = getattr(self._runner, name)
+        return act if name == "close" else lambda *given: self._later.append(partial(act, *given))
 
 
 class Lenient:
@@ -249,6 +271,13 @@ class World:
     @property
     def counters(self) -> LinkCounters:
         return self.links.of("lines")
+
+    def catch_up(self) -> None:
+        """The codec does what it has still to do, and the turns end."""
+        later = self.plugins.later
+        while later:
+            later.popleft()()
+            self.node.turn()
 
     def open(self) -> Gateway:
         """A gateway that has said nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+from collections import deque
 
 import pytest
 
@@ -364,6 +365,50 @@ def test_what_was_refused_is_taken_when_it_comes_again() -> None:
     again.say('r d {"t": 2} 2', 'r d {"t": 3} 3', "safe 3")
     assert again.heard() == ["safe 3"]
     assert [json.loads(one.payload)["seq"] for one in reader.messages()] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("isolated", [False, True], ids=["inline", "slow codec"])
+def test_a_gateway_that_sends_no_more_is_told_what_is_safe_before_the_end(*, isolated: bool) -> None:
+    """It has closed its side behind its frames, and reads on."""
+    world = World()
+    world.plugins.later = deque() if isolated else None
+    keeper = world.node.connect("keeper", expiry=3600)
+    keeper.subscribe("up/#", qos=1)
+    gateway = world.open()
+    world.node.hold()
+    gateway.say("login line-1", *[f'r d {{"t": {n}}} {n}' for n in range(100)], "safe 100")
+    gateway.wire.peer_ends_input()
+    world.catch_up()
+    assert not gateway.closed and gateway.heard()[-1:] != ["safe 100"]
+    world.node.release()
+    world.catch_up()
+    assert gateway.heard()[-1] == "safe 100"
+    reason = gateway.wire.channel.close_reason
+    assert gateway.closed and reason is not None and reason.name == "peer_closed"
+    assert len(keeper.drain()) == 100
+
+
+def test_a_gateway_that_sends_no_more_waits_for_a_bounded_time() -> None:
+    """What is not safe then was not acknowledged."""
+    world = World()
+    keeper = world.node.connect("keeper", expiry=3600)
+    keeper.subscribe("up/#", qos=1)
+    gateway = world.gateway()
+    world.node.hold()
+    gateway.say('r d {"t": 1} 1', "safe 1")
+    gateway.wire.peer_ends_input()
+    world.node.advance(2)
+    assert not gateway.closed
+    world.node.advance(2)
+    assert gateway.closed and gateway.heard() == []
+
+
+def test_a_gateway_that_closes_and_is_owed_nothing_is_gone_at_once() -> None:
+    """Also before its login."""
+    world = World()
+    for gateway in (world.open(), world.gateway()):
+        gateway.wire.peer_ends_input()
+        assert gateway.closed
 
 
 def test_a_gateway_may_count_from_0() -> None:
