@@ -22,9 +22,7 @@ from iot_mqtt.plugins.process.bridge import CommandFailed, Reactor, run_command
 from iot_mqtt.plugins.shelf import Shelf
 from iot_mqtt.plugins.stock import Stock
 
-#: Dependencies are the operator's to install: what a broker runs is not for a plugin's metadata to decide.
 _FLAGS = (
-    "--no-deps",
     "--no-index",
     "--only-binary=:all:",
     "--no-compile",
@@ -59,8 +57,10 @@ async def install(
     try:
         # What is looked at is what is installed, whatever becomes of the file meanwhile.
         copy = await stock.aside(partial(_copied, source, copies, expected), lambda found: found)
-        arguments = [sys.executable, "-I", "-m", "pip", "install", "--target", str(workplace), *_FLAGS, str(copy)]
-        await run_command(reactor, arguments, shelf.folder, _WITHIN)
+        pip = [sys.executable, "-I", "-m", "pip", "install", *_FLAGS, str(copy)]
+        # Dependencies are the operator's to install: what a broker runs is not for a plugin's metadata to decide.
+        await run_command(reactor, [*pip, "--no-deps", "--target", str(workplace)], shelf.folder, _WITHIN)
+        await _need(reactor, shelf, [*pip, "--dry-run"], source)
         return await stock.aside(partial(_take_in, shelf, stock, workplace, source), partial(_arrived, shelf))
     except CommandFailed as error:
         raise PluginError("refused", f"pip could not install {source}: {str(error)[-_TAIL:]}") from error
@@ -70,6 +70,15 @@ async def install(
         for left in (workplace, copies):
             if left.exists():
                 shelf.discard(left)
+
+
+async def _need(reactor: Reactor, shelf: Shelf, arguments: list[str], source: Path) -> None:
+    """Without an index pip finds what is installed, and says what is not: by versions, extras and markers."""
+    try:
+        await run_command(reactor, arguments, shelf.folder, _WITHIN)
+    except CommandFailed as error:
+        told = f"{source.name} depends on what is not installed beside the broker"
+        raise PluginError("refused", f"{told}: {str(error)[-_TAIL:]}") from error
 
 
 def _checked(path: str) -> Path:

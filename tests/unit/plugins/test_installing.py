@@ -83,6 +83,34 @@ def test_a_project_is_installed_enabled_replaced_and_rolled_back(here: House, tm
     assert "vendor_codec" not in sys.modules
 
 
+@pytest.mark.parametrize(
+    ("dependency", "missing"),
+    [
+        ("none-such-library>=1", True),
+        ("twisted>=9999", True),
+        ("twisted[none-such-extra]>=20", False),
+        ("none-such-library; python_version < '3'", False),
+    ],
+)
+def test_a_dependency_that_is_not_installed_is_named(
+    here: House, tmp_path: Path, dependency: str, *, missing: bool
+) -> None:
+    """It would be missed when the codec is loaded, or in the middle of the night."""
+    plugins = here.start()
+    vendors_own = project(tmp_path / "one", "1.0")
+    settings = vendors_own / "pyproject.toml"
+    named = f'name = "vendor-codec"\ndependencies = ["{dependency}"]'
+    settings.write_text(settings.read_text().replace('name = "vendor-codec"', named))
+    sent = wheel(vendors_own, tmp_path / "w")
+    if not missing:
+        assert [one.name for one in run(plugins.install(*sent))] == ["vendor"]
+        return
+    with pytest.raises(PluginError, match="not installed beside the broker") as refused:
+        run(plugins.install(*sent))
+    assert dependency in str(refused.value)
+    assert "vendor" not in [one.name for one in plugins.info()]
+
+
 def test_what_is_installed_is_on_the_disk(here: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A power cut takes neither its files, nor their names, nor what was decided about them."""
     plugins, fsync = here.start(), os.fsync
