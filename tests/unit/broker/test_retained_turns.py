@@ -9,6 +9,7 @@ import pytest
 
 from iot_mqtt.codec import Suback, encode
 from iot_mqtt.topics import Page, RetainedIndex, retained
+from iot_mqtt.topics.seeking import next_candidate
 from tests.unit.broker.harness import V5, Client, Node, subscribe
 
 #: What a turn may take: twice some milliseconds, before its end and at its end.
@@ -29,7 +30,7 @@ class Looks:
         return NEXT_CANDIDATE(levels, topic)
 
 
-NEXT_CANDIDATE = retained.next_candidate
+NEXT_CANDIDATE = next_candidate
 
 
 @pytest.fixture

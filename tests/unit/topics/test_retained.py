@@ -7,7 +7,8 @@ from bisect import bisect_left
 import pytest
 
 from iot_mqtt.topics import RetainedIndex
-from iot_mqtt.topics.retained import LOOK, next_candidate
+from iot_mqtt.topics.retained import LOOK
+from iot_mqtt.topics.seeking import next_candidate
 from iot_mqtt.topics.sorted_topics import Effort, SortedTopics
 from iot_mqtt.values import Message
 
