@@ -123,6 +123,8 @@ public final class Gateway implements LifecycleBean {
         Lobby servers = new Lobby(System::nanoTime);
         watchPort(IgnitePort.ofThinClients(ignite, clients, tls), clients, "thin clients", tls);
         watchPort(IgnitePort.ofServers(ignite, servers, tls), servers, "communication", tls);
+        Lobby joining = new Lobby(System::nanoTime);
+        watchPort(IgnitePort.ofDiscovery(ignite, joining), joining, "discovery", tls);
         if (options.tls() == null) {
             log.warning("this server speaks plain text: whoever reaches its ports or reads its traffic may read and change"
                     + " everything, for Ignite's own ports ask for no token; set -Diot.tls.cert, -Diot.tls.key and"

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.net.Socket;
+import java.net.SocketException;
 import java.net.SocketTimeoutException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -20,6 +21,7 @@ import java.util.TreeSet;
 import java.util.stream.IntStream;
 import org.apache.ignite.Ignite;
 import org.apache.ignite.Ignition;
+import org.apache.ignite.spi.discovery.tcp.TcpDiscoverySpi;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -349,6 +351,43 @@ class ClusterTest {
                 assertTrue(client.closed());
             }
         }
+    }
+
+    @Test
+    void whoSaysNothingToDiscoveryHasNoThreadForLong() throws Exception {
+        int port = ((TcpDiscoverySpi) SERVERS.get(0).configuration().getDiscoverySpi()).getLocalPort();
+        List<Socket> silent = new ArrayList<>();
+        try {
+            for (int count = 0; count < 300; count++) {
+                silent.add(new Socket("127.0.0.1", port));
+            }
+            long until = System.nanoTime() + 5_000_000_000L;
+            while (open(silent) > Lobby.MOST_OF_ONE && System.nanoTime() < until) {
+                Thread.sleep(50);
+            }
+            assertTrue(open(silent) <= Lobby.MOST_OF_ONE, open(silent) + " are open");
+            assertEquals(2, SERVERS.get(0).cluster().nodes().size());
+        } finally {
+            for (Socket socket : silent) {
+                socket.close();
+            }
+        }
+    }
+
+    /** How many of them the server has not closed. */
+    private static int open(List<Socket> sockets) throws IOException {
+        int count = 0;
+        for (Socket socket : sockets) {
+            socket.setSoTimeout(1);
+            try {
+                count += socket.getInputStream().read() < 0 ? 0 : 1;
+            } catch (SocketTimeoutException e) {
+                count++;
+            } catch (SocketException e) {
+                // It is reset.
+            }
+        }
+        return count;
     }
 
     @Test
