@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from iot_mqtt import __version__
+from iot_mqtt.app.config import load_config
 from scripts import chart
 
 ROOT = Path(__file__).parents[3]
@@ -112,3 +114,58 @@ def test_values_say_how_many_and_which_kafka() -> None:
     assert ignite["image"] == f"r.example/iot-mqtt-ignite:{__version__}"
     assert {"name": "IGNITE_QUORUM", "value": "3"} in ignite["env"]
     assert not [kind for kind, _ in made if kind == "NetworkPolicy"]
+
+
+def refusal(*options: str) -> str:
+    """What Helm says of values that it refuses."""
+    sets = (part for option in options for part in ("--set", option))
+    command = [str(chart.HELM), "template", "iot-mqtt", str(chart.CHART), *sets]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert made.returncode
+    return made.stderr
+
+
+@NEEDS_HELM
+@pytest.mark.parametrize("kind", ["none", "file"])
+def test_a_broker_without_kafka_has_no_key_of_it(kind: str, tmp_path: Path) -> None:
+    """They would be refused, as they have no effect; the pipeline would have nothing to read."""
+    options = ("--set", "kafka.enabled=false", "--set", f"broker.config.uplink.kind={kind}")
+    made = by_name(chart.rendered(*options))
+    assert {kind for kind, name in made if "kafka" in name or "pipeline" in name} == set()
+    told = made["ConfigMap", "iot-mqtt"]["data"]["broker.yaml"]
+    assert told["uplink"] == {"kind": kind}
+    (tmp_path / "broker.yaml").write_text(yaml.safe_dump({"uplink": told["uplink"]}))
+    assert load_config(str(tmp_path / "broker.yaml")).uplink.kind == kind
+
+
+@NEEDS_HELM
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (["kafka.enabled=false"], "kafka.bootstrapServers: name a Kafka"),
+        (["kafka.enabled=false", "kafka.bootstrapServers=a:9092"], "/kafka/bootstrapServers': got string, want array"),
+        (["broker.replicsa=5"], "'replicsa' not allowed"),
+        (["brokers.replicas=5"], "'brokers' not allowed"),
+        (["broker.service.type=Loadbalancer"], "/broker/service/type"),
+        (["zookeeper.replicas=2"], "/zookeeper/replicas"),
+        (["ignite.replicas=2"], "/ignite/replicas"),
+        (["ignite.backups=3"], "ignite.backups: 3 further copies need more servers"),
+        (["ignite.heap=4g"], "ignite.resources.limits.memory: 5Gi has no room"),
+        (["ignite.heap=1GB"], "/ignite/heap"),
+        (["ignite.region=8589934592"], "ignite.resources.limits.memory: 5Gi has no room"),
+        (["pipeline.memory=2g"], "pipeline.resources.limits.memory: 2Gi has no room"),
+        (["broker.config.node.drain_seconds=soon"], "/broker/config/node/drain_seconds"),
+    ],
+)
+def test_values_that_make_no_cluster_are_refused(options: list[str], wanted: str) -> None:
+    """Before anything is made of them."""
+    assert wanted in refusal(*options)
+
+
+@NEEDS_HELM
+@pytest.mark.parametrize("key", ["broker.drainSeconds", "broker.config.node.drain_seconds"])
+def test_a_pod_has_time_for_its_drain_wherever_that_is_said(key: str) -> None:
+    """The pause of preStop, what the node takes, and some air."""
+    made = by_name(chart.rendered("--set", f"{key}=200"))
+    assert made["ConfigMap", "iot-mqtt"]["data"]["broker.yaml"]["node"]["drain_seconds"] == 200
+    assert made["StatefulSet", "iot-mqtt"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 220

@@ -484,6 +484,18 @@ def test_broker_pods_are_asked_and_drained_by_the_admin_port_and_sigterm() -> No
     assert pod["terminationGracePeriodSeconds"] > pause + DRAIN_SECONDS
 
 
+def test_a_broker_has_the_same_time_to_start_in_a_pod_and_in_a_unit() -> None:
+    """It waits for its grid, and reads its log. Ignite's servers have less, so they are up or given up before it."""
+    (unit,) = (ROOT / "packaging" / "systemd").glob("*.service")
+    (minutes,) = re.findall(r"^TimeoutStartSec=(\d+)min$", unit.read_text(), re.MULTILINE)
+    times = {}
+    for name in ("iot-mqtt", "ignite"):
+        (container,) = of_kind("StatefulSet")[name]["spec"]["template"]["spec"]["containers"]
+        probe = container["startupProbe"]
+        times[name] = probe["periodSeconds"] * probe["failureThreshold"]
+    assert times["iot-mqtt"] == int(minutes) * 60 > times["ignite"]
+
+
 def test_addresses_are_those_of_the_pods() -> None:
     """Every replica, by the name that its headless service gives it."""
     told = broker_configurations()["k8s"]
