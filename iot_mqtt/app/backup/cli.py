@@ -193,10 +193,14 @@ def _show(report: Report, as_json: bool) -> None:
     header = report.header
     told = {"grid": header.grid, "version": header.version, "made_at": header.made_at, "node": header.node}
     if as_json:
-        print_json({**told, "caches": report.caches})
-        return
-    print_form((("grid", header.grid), ("made", f"{moment(header.made_at)} by iot-mqtt {header.version}")))
-    print_caches(report.caches)
+        print_json({**told, "caches": report.caches, "passed_over": report.unknown})
+    else:
+        print_form((("grid", header.grid), ("made", f"{moment(header.made_at)} by iot-mqtt {header.version}")))
+        print_caches(report.caches)
+    if report.unknown:
+        first, *more = report.unknown
+        text = f"{plain(first)} and {len(more)} more" if more else plain(first)
+        click.echo(f"note: this release has no place for files of the backup and passes them over: {text}", err=True)
 
 
 def print_caches(caches: Told) -> None:

@@ -65,20 +65,30 @@ def _sizes(data_dir: Path) -> dict[Path, int]:
     return found
 
 
+def has_place(name: str) -> bool:
+    """Whether this release knows what the file of an archive is."""
+    first, *rest = PurePosixPath(name).parts
+    return first in (*_FOLDERS, _NAMED) if rest else first in (_BEGINNINGS, CHANGED)
+
+
 class Restored:
-    """Takes files of an archive; one that is there already, and is another, is left alone and told."""
+    """Takes files of an archive; one that is there already, and is another, is left alone and told.
+
+    Those of a later release, for which there is no place, are passed over and told.
+    """
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
         self.written = 0
         self.kept: list[Path] = []
         self.named: list[Path] = []
+        self.unknown: list[str] = []
 
     def take(self, name: str, content: bytes) -> None:
-        """Raises ``BackupError``."""
+        if not has_place(name):
+            self.unknown.append(name)
+            return
         parts = PurePosixPath(name).parts
-        if parts[0] not in (*_FOLDERS, _BEGINNINGS, CHANGED, _NAMED):
-            raise BackupError(f"the backup has a file {name!r}, for which there is no place")
         named = parts[0] == _NAMED
         path = self._data_dir.joinpath(RESTORED, *parts[1:]) if named else self._data_dir.joinpath(*parts)
         if path.exists():

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from iot_mqtt import __version__
 from iot_mqtt.app.backup.errors import BackupError
-from iot_mqtt.app.backup.files import Restored, kept_files
+from iot_mqtt.app.backup.files import Restored, has_place, kept_files
 from iot_mqtt.app.backup.grids import is_own, reading, stopped, writing
 from iot_mqtt.app.config import Config
 from iot_mqtt.app.ctl.node import Node
@@ -40,6 +40,8 @@ class Report:
 
     header: Header
     caches: Told
+    #: Files that this release has no place for.
+    unknown: list[str]
 
 
 async def make(
@@ -53,15 +55,14 @@ async def make(
     if files:
         for name, content in kept_files(config):
             archive.add_file(name, content)
-    return Report(header, archive.close())
+    return Report(header, archive.close(), [])
 
 
 def read(file: BinaryIO, secret: Secret | None) -> Report:
     """All of it, to the end; raises ``BadArchive``."""
     archive = ArchiveReader(file, secret)
-    for _ in archive:
-        pass
-    return Report(archive.header, archive.sums.told())
+    unknown = [name.decode() for cache, name, _ in archive if cache is None and not has_place(name.decode())]
+    return Report(archive.header, archive.sums.told(), unknown)
 
 
 async def restore(reactor: Any, config: Config, file: BinaryIO, secret: Secret | None) -> tuple[Report, Restored]:
@@ -74,7 +75,7 @@ async def restore(reactor: Any, config: Config, file: BinaryIO, secret: Secret |
     with stopped("iot-mqtt backup restore", data_dir):
         async with writing(config, reactor) as grid:
             await put_back(grid, archive, restored.take)
-    return Report(archive.header, archive.sums.told()), restored
+    return Report(archive.header, archive.sums.told(), restored.unknown), restored
 
 
 async def put_back(grid: Grid, archive: ArchiveReader, take_file: Callable[[str, bytes], None]) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from iot_mqtt.app.backup import files
 from iot_mqtt.app.backup.files import Restored, files_below, kept_files
+from iot_mqtt.app.backup.work import read
 from iot_mqtt.app.config import load_config
 from iot_mqtt.app.config.changed import write_changed
+from iot_mqtt.grid.archive import ArchiveWriter, BadArchive, Header
 
 
 def test_what_is_written_while_files_are_copied_is_in_none_of_them(tmp_path: Path) -> None:
@@ -71,3 +74,28 @@ def test_what_was_changed_since_is_left_alone(tmp_path: Path) -> None:
     restored.take("changed.yaml", b"log: {level: info}")
     assert (restored.kept, restored.written) == ([tmp_path / "changed.yaml"], 0)
     assert "debug" in (tmp_path / "changed.yaml").read_text()
+
+
+def backup_of(*names: str) -> BytesIO:
+    file = BytesIO()
+    writer = ArchiveWriter(file, Header("embedded", "9.9.9", 1_700_000_000.0), None)
+    for name in names:
+        writer.add_file(name, b"content")
+    writer.close()
+    return BytesIO(file.getvalue())
+
+
+def test_files_of_a_later_release_are_passed_over_and_named(tmp_path: Path) -> None:
+    """What is not known says nothing against the rest; ``check`` says the same as ``restore``."""
+    later = ["later.json", "later/1.bin", "audit", "changed.yaml/1"]
+    restored = Restored(tmp_path)
+    for name in ("audit/1.jsonl", *later):
+        restored.take(name, b"content")
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["audit", "audit/1.jsonl"]
+    assert restored.unknown == later == read(backup_of("audit/1.jsonl", *later), None).unknown
+
+
+@pytest.mark.parametrize("name", ["../evil", "later/../../evil", "/evil", "", "later\0"])
+def test_a_file_that_would_be_elsewhere_is_refused_before_that(name: str) -> None:
+    with pytest.raises(BadArchive):
+        read(backup_of(name), None)
