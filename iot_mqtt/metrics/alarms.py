@@ -52,6 +52,11 @@ _KNOWN: Final = tuple(
             "the disk or the grid is slower than what is published; it passes when they catch up",
         ),
         (
+            r"^connections are refused",
+            "descriptors",
+            "raise the limit of open files (LimitNOFILE of the unit, ulimit -n) and start the node again",
+        ),
+        (
             r"^the node is busy",
             "busy",
             "send clients to other nodes (drain or rebalance), or start another node",

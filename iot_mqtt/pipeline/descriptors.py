@@ -75,10 +75,16 @@ class Share:
             every = self._all
             if every.claimed >= every.limit:
                 self.refused += 1
+                every.refused += 1
                 return False
             every.claimed += 1
         self.open += 1
         return True
+
+    @property
+    def bound(self) -> str:
+        """What there are no more connections by, for people; empty: not by the descriptors of all."""
+        return "" if self.open >= self.most else self._all.bound
 
     @property
     def nearly_full(self) -> bool:
@@ -103,20 +109,29 @@ class Share:
 class Descriptors:
     """All shares of a process. ``claimed`` counts what is open and what is somebody's own, whichever is more."""
 
-    __slots__ = ("claimed", "limit")
+    __slots__ = ("bound", "claimed", "limit", "refused", "short")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, bound: str = "the limit of open files", *, short: bool = False) -> None:
+        """``bound``: what the limit comes from, for people; ``short``: the system gives less than a node asks for."""
         #: Descriptors of all connections together.
         self.limit = limit
+        self.bound = bound
+        self.short = short
         self.claimed = 0
+        #: Connections for which there was none.
+        self.refused = 0
 
     @classmethod
     def of_process(cls, most: int = 0) -> Descriptors:
         """What the process may have, without the reserve; ``most``: no more than so many, 0: all."""
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        limit = ENOUGH if soft == resource.RLIM_INFINITY else min(soft, ENOUGH)
-        limit -= min(RESERVE, limit // RESERVED_PART)
-        return cls(min(limit, most) if most else limit)
+        files = ENOUGH if soft == resource.RLIM_INFINITY else min(soft, ENOUGH)
+        limit = files - min(RESERVE, files // RESERVED_PART)
+        if most and most <= limit:
+            return cls(most, f"doors.max_connections ({most})")
+        return cls(
+            limit, f"the limit of open files ({files}; LimitNOFILE of the unit, or ulimit -n)", short=files < ENOUGH
+        )
 
     def share(self, most: int, among: int) -> Share:
         """The share of one of so many listeners, which never holds more than ``most``."""

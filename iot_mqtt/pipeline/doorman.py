@@ -99,7 +99,7 @@ class Doorman:
         if counts.open >= self._settings.max_connections or (share is not None and not share.take()):
             if source and self._visitors is not None:
                 self._visitors.left(source)
-            self._refuse(CROWDED, host)
+            self._refuse(CROWDED, host, self._bound())
             return None
         counts.accepted += 1
         counts.open += 1
@@ -154,7 +154,13 @@ class Doorman:
                 return None
         return source
 
-    def _refuse(self, reason: str, host: str) -> None:
+    def _bound(self) -> str:
+        """Why there is no place."""
+        settings, share = self._settings, self._share
+        bound = "" if share is None or self.counts.open >= settings.max_connections else share.bound
+        return bound or f"listeners.{settings.name}.max_connections ({settings.max_connections})"
+
+    def _refuse(self, reason: str, host: str, bound: str = "") -> None:
         counts = self.counts
         counts.refused += 1
         counts.refusals[reason] += 1
@@ -166,6 +172,6 @@ class Doorman:
                 "listener %s refused %d connections (%s), the last of %s",
                 self._settings.name,
                 counts.refusals[reason] - before,
-                reason,
+                f"{reason}: no more by {bound}" if bound else reason,
                 host,
             )

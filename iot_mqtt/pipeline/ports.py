@@ -46,6 +46,8 @@ class CalmPort(tcp.Port):
     factory: Any
     #: Of one turn. Where the oldest gives way to the newest, a few: then each is read from before.
     accepts = ACCEPTS_PER_TURN
+    #: How often ports had to rest because the process may have no more descriptors.
+    starved = 0
     #: When the log was told last that some port rests.
     _said = -SAY_SECONDS
 
@@ -86,6 +88,7 @@ class CalmPort(tcp.Port):
     def _rest(self, error: OSError) -> None:
         """Who waits to be accepted would be reported again in every turn of the reactor: leave them for a while."""
         self._pause(REST_SECONDS)
+        CalmPort.starved += error.errno == errno.EMFILE
         now = time.monotonic()
         if now - CalmPort._said >= SAY_SECONDS:
             CalmPort._said = now

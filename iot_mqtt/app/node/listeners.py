@@ -42,6 +42,7 @@ from iot_mqtt.pipeline import (
     listen,
 )
 from iot_mqtt.pipeline.pipeline import Pipeline
+from iot_mqtt.pipeline.ports import CalmPort
 from iot_mqtt.pipeline.reasons import TLS_HANDSHAKES
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.fields import renew
@@ -52,6 +53,8 @@ log = logging.getLogger(__name__)
 #: somewhere.
 CLOSED_AT_ONCE = 200
 CLOSE_STEP = 0.05
+#: The alarm of refused connections goes on for so many seconds after the last one.
+ALARM_SECONDS = 60.0
 _CLOSED = "the listener was closed by the operator"
 
 
@@ -90,6 +93,10 @@ class Listeners:
         self._visitors = make_visitors(config.doors, clock)
         self._address_limits = self._visitors.limits
         self._descriptors = Descriptors.of_process(config.doors.max_connections)
+        #: For how many connections there was no descriptor, and when that was seen to grow.
+        self._lacking = (self._without_descriptor, -ALARM_SECONDS)
+        #: Clients that there is room for.
+        self._room = self._descriptors.limit
         self._layout: Callable[[ListenerSettings, ListenerConfig], Layout]
         self._half_open: HalfOpen
 
@@ -124,7 +131,35 @@ class Listeners:
         among = len(enabled) + 1
         for name, listener in enabled.items():
             self._add(name, listener, among)
-        return self._descriptors.share(self._config.admin.max_connections, among)
+        admin = self._descriptors.share(self._config.admin.max_connections, among)
+        self._room = self._descriptors.limit - admin.own
+        self._say_room(sum(listener.max_connections for listener in enabled.values()))
+        return admin
+
+    def _say_room(self, allowed: int) -> None:
+        """How many clients may come, and by which limit; ``allowed``: by the listeners' own."""
+        every = self._descriptors
+        if allowed <= self._room:
+            log.info("room for %d clients, by listeners.<name>.max_connections", allowed)
+        else:
+            log.log(
+                logging.WARNING if every.short else logging.INFO, "room for %d clients, by %s", self._room, every.bound
+            )
+
+    @property
+    def _without_descriptor(self) -> int:
+        return CalmPort.starved + (self._descriptors.refused if self._descriptors.short else 0)
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What an operator should do something about."""
+        now = self._clock.monotonic()
+        count, at = self._lacking
+        if self._without_descriptor > count:
+            count, at = self._lacking = self._without_descriptor, now
+        if now - at >= ALARM_SECONDS:
+            return ()
+        return (f"connections are refused: there is room for {self._room} clients, by {self._descriptors.bound}",)
 
     def add(self, name: str, config: ListenerConfig) -> Listening:
         """Open one more. Raises ``TlsConfigurationError`` or Twisted's ``CannotListenError``."""

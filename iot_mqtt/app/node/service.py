@@ -344,6 +344,7 @@ class Service:
             self.view.further_alarms.append(lambda: self._admin.alarms)
             self._repeat(AUDIT_SECONDS, Following(self._admin.look, "the audit log").look)
         follow(self.live, self.broker, self._listeners, self._access)
+        self.view.further_alarms.append(lambda: self._listeners.alarms)
         self.view.further_alarms.append(lambda: self._certificates.alarms)
         self.view.further_alarms.append(lambda: self._reloads.alarms)
         self.view.further_alarms.append(log_alarms)

@@ -76,6 +76,7 @@ def test_names_with_digits_are_different_alarms() -> None:
         ("the clock of certificate-1 is 3.0 s ahead of those of the other nodes: what expires there", "clock"),
         ("commands do not come from Kafka: no route", "commands"),
         ("webhook 1 (127.0.0.1) does not take events as fast as they come: the oldest are dropped", "webhook"),
+        ("connections are refused: there is room for 24 clients, by the limit of open files (64)", "descriptors"),
         ("something else", "other"),
     ],
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 
 import pytest
 
-from iot_mqtt.pipeline.descriptors import Descriptors
+from iot_mqtt.pipeline.descriptors import ENOUGH, RESERVE, Descriptors
 
 
 def _takes(share: object, count: int) -> int:
@@ -48,10 +49,27 @@ def test_a_share_never_holds_more_than_its_most() -> None:
 
 def test_a_process_keeps_a_reserve() -> None:
     """Files and the grid need descriptors, too."""
-    import resource
-
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert 0 < Descriptors.of_process().limit < (soft if soft != resource.RLIM_INFINITY else 1 << 30)
+
+
+@pytest.mark.parametrize(
+    ("files", "most", "limit", "bound", "short"),
+    [
+        (64, 0, 32, "the limit of open files (64; LimitNOFILE of the unit, or ulimit -n)", True),
+        (64, 20, 20, "doors.max_connections (20)", False),
+        (64, 40, 32, "the limit of open files (64; LimitNOFILE of the unit, or ulimit -n)", True),
+        (resource.RLIM_INFINITY, 0, ENOUGH - RESERVE, f"the limit of open files ({ENOUGH};", False),
+    ],
+)
+def test_what_the_limit_comes_from_is_known(
+    files: int, most: int, limit: int, bound: str, short: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that may open few files has few connections, whatever the configuration says."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
+    every = Descriptors.of_process(most)
+    assert (every.limit, every.short) == (limit, short)
+    assert every.bound.startswith(bound)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")

@@ -188,6 +188,18 @@ def test_a_flood_is_two_lines_in_the_log(caplog: pytest.LogCaptureFixture) -> No
     ]
 
 
+def test_the_log_says_by_which_limit_there_is_no_place(caplog: pytest.LogCaptureFixture) -> None:
+    """That of the listener is a key, that of open files is the unit's."""
+    with caplog.at_level(logging.WARNING):
+        for settings in (SETTINGS, ListenerSettings("mqtt", max_connections=1)):
+            doorman = Doorman(settings, ManualClock().monotonic, share=Descriptors(1).share(10, among=1))
+            assert [doorman.lets_in("192.0.2.1"), doorman.lets_in("192.0.2.1")] == ["", None]
+    assert [record.getMessage().partition(", ")[0] for record in caplog.records] == [
+        "listener mqtt refused 1 connections (connections: no more by the limit of open files)",
+        "listener mqtt refused 1 connections (connections: no more by listeners.mqtt.max_connections (1))",
+    ]
+
+
 # --- half-open --------------------------------------------------------------------------------------------
 
 
