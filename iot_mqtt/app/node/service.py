@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iot_mqtt import __version__
@@ -22,6 +23,8 @@ from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.logging import log_alarms
 from iot_mqtt.app.node.admin_port import AdminPort
 from iot_mqtt.app.node.certificates import Certificates
+from iot_mqtt.app.node.clock_file import LOOK_SECONDS as CLOCK_SECONDS
+from iot_mqtt.app.node.clock_file import ClockFile
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector, held
 from iot_mqtt.app.node.config_files import ConfigFiles
 from iot_mqtt.app.node.configuration import Configuration
@@ -127,6 +130,7 @@ class Service:
         self.clock = ReactorClock(reactor)
         #: Of everything else. It ends with this life, and with it whatever would be tried again.
         self._life_clock = ReactorClock(reactor)
+        self._clock_file = ClockFile(Path(config.node.data_dir), self.clock)
         self._wheel = TimingWheel(self.clock)
         self.counters = Counters(self.clock.wall)
         cross = self._reactor.callFromThread
@@ -300,6 +304,8 @@ class Service:
             recording=config.recorder,
             call_soon=self._reactor.call_at_turn_end,
         )
+        if cluster is None:  # otherwise other nodes may have recorded it, by clocks of theirs
+            self.broker.lifecycle.deadlines.earlier = self._clock_file.earlier()
         self._watching.record(self.broker.monitoring.recorder)
         self._watching.trace(self.broker)
         self._access.on_changed = self.broker.lifecycle.rights.changed
@@ -330,6 +336,8 @@ class Service:
         return uplinked.uplink
 
     def _listen(self) -> list[str]:
+        self._clock_file.look()
+        self._repeat(CLOCK_SECONDS, self._clock_file.look)
         layout = make_layout(
             self.broker, self._config, self.gateways.services(self.accompanied, self.broker.counters.recent)
         )

@@ -8,8 +8,9 @@
     otherwise    c is over 7 days after the start
 
 They go by the time of retention (``broker/retention_clock.py``), so a clock that is wrong for a while ends nothing.
-What has waited for its whole interval since the start is over whatever the clocks say. Nothing is over before the node
-serves: a start that fails leaves all as it was.
+What has waited for its whole interval since the start is over whatever the clocks say; and where the machine was not
+started again, what was recorded in earlier lives of the node has its whole interval since then (``EarlierClock``).
+Nothing is over before the node serves: a start that fails leaves all as it was.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from iot_mqtt.broker.retention_clock import STEP, RetentionClock
 from iot_mqtt.pipeline import TimingWheel
@@ -29,6 +30,20 @@ log = logging.getLogger(__name__)
 ENDS_A_SECOND: Final = 500
 #: Seconds that a clock may drift until what waits is looked at anew.
 _DRIFT: Final = 1.0
+
+
+class EarlierClock(NamedTuple):
+    """By what clock earlier lives of this node recorded, on a machine that was not started again since."""
+
+    #: Of the wall clock to the monotonic one.
+    offset: float
+    #: From when on it was so (monotonic).
+    since: float
+
+    def ends(self, due_at: float, interval: float, offset: float) -> float | None:
+        """When the interval is over (monotonic); None for what was recorded by another clock. ``offset``: of now."""
+        ends = due_at - min(self.offset, offset)
+        return ends if ends - interval >= self.since else None
 
 
 class _Deadline:
@@ -61,12 +76,14 @@ def _nothing() -> None:
 class RecordedDeadlines:
     """Those that wait."""
 
-    __slots__ = ("_time", "_clock", "_wheel", "_open", "_serving", "_believed", "_doubtful")
+    __slots__ = ("earlier", "_time", "_clock", "_wheel", "_open", "_serving", "_believed", "_doubtful")
 
     def __init__(self, time: RetentionClock, clock: Clock, wheel: TimingWheel) -> None:
         self._time = time
         self._clock = clock
         self._wheel = wheel
+        #: Of what is added before the node serves: it has recorded that itself.
+        self.earlier: EarlierClock | None = None
         #: In the order in which they came.
         self._open: dict[_Deadline, None] = {}
         self._serving = False
@@ -78,6 +95,9 @@ class RecordedDeadlines:
         """Call ``met`` when ``due_at`` has come, and in ``interval`` seconds at the latest."""
         deadline = _Deadline(due_at, interval, met, self._open)
         self._open[deadline] = None
+        if not self._serving and self.earlier is not None:
+            offset = self._clock.wall() - self._clock.monotonic()
+            deadline.until = self.earlier.ends(due_at, interval, offset) or inf
         if self._serving:
             self._begin(deadline)
             self._wait(deadline, self._left(deadline))
@@ -107,7 +127,10 @@ class RecordedDeadlines:
         return (text,)
 
     def _begin(self, deadline: _Deadline) -> None:
-        deadline.until = self._clock.monotonic() + deadline.interval
+        now = self._clock.monotonic()
+        # Who could not come while the node was off has the interval once more.
+        if not now < deadline.until < now + deadline.interval:
+            deadline.until = now + deadline.interval
 
     def _left(self, deadline: _Deadline) -> float:
         return min(deadline.due_at - self._time.now(), deadline.until - self._clock.monotonic())

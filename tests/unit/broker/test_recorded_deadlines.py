@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from iot_mqtt.app.node.clock_file import FILE, ClockFile
 from iot_mqtt.broker.retention_clock import HOLD, RetentionClock
 from iot_mqtt.broker.sessions.recorded_deadlines import ENDS_A_SECOND, RecordedDeadlines
 from iot_mqtt.codec import ConnectWill, Properties
@@ -15,6 +17,7 @@ from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.grid import CacheName
 from tests.unit.broker.harness import Node, run
 
+HOUR = 3600
 DAY = 86_400.0
 #: Seconds of the wheel's ticks where days go by.
 COARSE = 30.0
@@ -262,3 +265,104 @@ def test_many_that_are_over_at_once_end_in_their_turn() -> None:
     assert ENDS_A_SECOND / 2 < len(met) < 2 * ENDS_A_SECOND
     clock.advance(3)
     assert met == list(range(3 * ENDS_A_SECOND))
+
+
+# --- machines that were not started again ---
+
+
+class OnMachine(Node):
+    """It has a data directory, on a machine that is started when ``boot`` is another."""
+
+    folder: Path
+    boot = "1"
+
+    def _starting(self) -> None:
+        (self.folder / "boot_id").write_text(self.boot)
+        self.file = ClockFile(self.folder, self.clock, self.folder / "boot_id")
+        self.broker.lifecycle.deadlines.earlier = self.file.earlier()
+
+    def serve(self) -> None:
+        self.file.look()
+        super().serve()
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OnMachine:
+    monkeypatch.setattr(OnMachine, "folder", tmp_path, raising=False)
+    found = OnMachine()
+    watched(found)
+    found.advance(5)
+    return found
+
+
+@pytest.mark.parametrize("step", [0, 10 * DAY, -10 * DAY], ids=["right", "set-ahead", "set-back"])
+def test_what_began_before_a_start_of_the_node_ends_in_its_time(node: OnMachine, step: float) -> None:
+    """Whatever is done to the wall clock while it is off."""
+    away(node, expiry=100, delay=50)
+    node.advance(10)
+    node.clock.advance(20)
+    turn_clock(node, step)
+    node.restart()
+    node.advance(9)
+    if not step:
+        node.restart()
+    node.advance(10)
+    assert (wills(node), there(node)) == ([], True)
+    if step >= 0:
+        node.advance(2)
+        assert wills(node) == [b"gone"]
+        node.advance(48)
+        assert there(node)
+        node.advance(2)
+        assert not there(node)
+
+
+def test_what_was_over_while_the_node_was_off_waits_for_its_client_once_more(node: OnMachine) -> None:
+    """It could not come."""
+    away(node, expiry=100)
+    node.clock.advance(200)
+    node.restart()
+    node.advance(99)
+    assert there(node)
+    node.advance(2)
+    assert not there(node)
+
+
+def test_what_began_before_a_start_of_the_machine_says_nothing_of_its_clock(node: OnMachine) -> None:
+    """It is ahead from then on: also the next start of the node ends nothing by it."""
+    away(node, expiry=HOUR)
+    for boot in ("2", "2"):
+        node.boot = boot
+        turn_clock(node, 1800 if node.clock.wall() < 1_700_001_000 else 0)
+        node.restart()
+        pass_time(node, 600)
+    pass_time(node, 2400)
+    assert there(node)
+
+
+def test_a_step_of_the_clock_begins_the_file_anew(node: OnMachine, tmp_path: Path) -> None:
+    """What was recorded before it is by another clock."""
+    away(node, expiry=100)
+    turn_clock(node, -60)
+    node.file.look()
+    known = ClockFile(tmp_path, node.clock, tmp_path / "boot_id").earlier()
+    assert known is not None
+    assert known.since == node.clock.monotonic()
+    node.restart()
+    node.advance(99)
+    assert there(node)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"boot": "1"}', '{"boot": "1", "offset": "x", "since": 1}'])
+def test_a_file_that_says_nothing_is_none(node: OnMachine, tmp_path: Path, content: str) -> None:
+    """A node starts whatever is in it."""
+    (tmp_path / FILE).write_text(content)
+    assert ClockFile(tmp_path, node.clock, tmp_path / "boot_id").earlier() is None
+
+
+def test_what_cannot_be_written_is_known_no_more(node: OnMachine, tmp_path: Path) -> None:
+    """The old one would be wrong."""
+    (tmp_path / f".{FILE}.part").mkdir()
+    turn_clock(node, 60)
+    node.file.look()
+    assert not (tmp_path / FILE).exists()
