@@ -17,9 +17,15 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     It is for whom the file was that it replaces: owner, group and mode stay. A new one is for its owner alone.
     """
     part = path.with_name(f".{path.name}.part")
-    part.unlink(missing_ok=True)
     try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        part.unlink(missing_ok=True)
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        # Nobody has asked for the other name.
+        error.filename = str(path)
+        raise
+    try:
+        with os.fdopen(descriptor, "wb") as file:
             if path.exists():
                 _give_as(path.stat(), file.fileno())
             yield file

@@ -28,6 +28,11 @@ FORMAT: Final = 1
 #: Format → what makes the next one of it. A step may be begun again, by another process, where it was killed.
 STEPS: Final[Mapping[int, Callable[[Path], None]]] = {}
 
+_DAMAGED: Final = (
+    "{} is damaged: it does not say which format the directory has; put back the file of before, or restore a backup "
+    "into another directory. Without the file it counts as one of format 1"
+)
+
 
 class FormatRefused(Exception):
     """The directory is not for this version of the program, or cannot be read."""
@@ -50,10 +55,12 @@ def format_of(folder: Path) -> DataFormat:
         found = DataFormat(fields["format"], str(fields["written_by"]))
     except FileNotFoundError:
         return DataFormat(1, None)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FormatRefused(f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        raise FormatRefused(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise FormatRefused(_DAMAGED.format(path)) from error
     if type(found.format) is not int or found.format < 1:
-        raise FormatRefused(f"{path} has no format that there can be: {found.format!r}")
+        raise FormatRefused(_DAMAGED.format(path))
     return found
 
 

@@ -65,3 +65,10 @@ def test_what_lies_in_the_way_is_not_written_into(tmp_path: Path) -> None:
     write(tmp_path / "file")
     assert (tmp_path / "elsewhere").read_bytes() == b"mine"
     assert sorted(os.listdir(tmp_path)) == ["elsewhere", "file"]
+
+
+def test_what_cannot_be_made_is_told_by_the_name_that_was_given(tmp_path: Path) -> None:
+    """Nobody knows the other one."""
+    with pytest.raises(FileNotFoundError) as caught:
+        write(tmp_path / "nowhere" / "file")
+    assert caught.value.filename == str(tmp_path / "nowhere" / "file")

@@ -53,7 +53,10 @@ def in_words(command: Command) -> Command:
             raise refused(error) from error
         except BrokenPipeError:
             raise  # whoever reads what is printed has had enough; click knows
-        except (BackupError, BadArchive, CtlError, MqttError, OSError) as error:
+        except OSError as error:
+            named = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+            raise click.ClickException(plain(named)) from error
+        except (BackupError, BadArchive, CtlError, MqttError) as error:
             raise click.ClickException(plain(str(error))) from error
 
     return telling  # type: ignore[return-value]

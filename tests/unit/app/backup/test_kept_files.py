@@ -6,8 +6,10 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from iot_mqtt.app.backup import files
+from iot_mqtt.app.backup.cli import backup_group
 from iot_mqtt.app.backup.files import Restored, files_below, kept_files
 from iot_mqtt.app.backup.work import read
 from iot_mqtt.app.config import load_config
@@ -99,3 +101,9 @@ def test_files_of_a_later_release_are_passed_over_and_named(tmp_path: Path) -> N
 def test_a_file_that_would_be_elsewhere_is_refused_before_that(name: str) -> None:
     with pytest.raises(BadArchive):
         read(backup_of(name), None)
+
+
+def test_a_folder_that_is_not_there_is_told_by_the_name_that_was_given(tmp_path: Path) -> None:
+    result = CliRunner().invoke(backup_group, ["make", str(tmp_path / "nowhere" / "x.imqb")])
+    assert result.exit_code == 1
+    assert result.output == f"Error: {tmp_path}/nowhere/x.imqb: No such file or directory\n"
