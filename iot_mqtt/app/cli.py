@@ -116,13 +116,19 @@ def version(data_dir: str | None) -> None:
     click.echo(f"runs {form()}")
     if data_dir is not None:
         from iot_mqtt.app.data_format import FORMAT, FormatRefused, format_of
+        from iot_mqtt.grid.engine import FORMAT as GRID_FORMAT
+        from iot_mqtt.grid.faults import OpenFault
+        from iot_mqtt.grid.format_look import grid_format
 
         try:
-            found = format_of(Path(data_dir))
-        except FormatRefused as error:
+            found, grid = format_of(Path(data_dir)), grid_format(Path(data_dir, "grid"))
+        except (FormatRefused, OpenFault) as error:
             raise click.ClickException(str(error)) from error
         by = f"written by iot-mqtt {found.written_by}" if found.written_by else "without a file VERSION"
         click.echo(f"{data_dir} has format {found.format}, {by}; this version has format {FORMAT}")
+        if grid is not None:
+            major, minor = grid
+            click.echo(f"its grid has format {major}.{minor}; this version reads up to {GRID_FORMAT[0]}.x")
 
 
 def form() -> str:

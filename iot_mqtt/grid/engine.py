@@ -427,9 +427,7 @@ class Engine:
         record = self.get(key)
         if record is None and self.page(b"", b"", 1, 0):
             raise Damaged(self.directory, "there are entries but no format record")
-        if record is not None and (len(record) < _FORMAT.size or not record.startswith(_MAGIC)):
-            raise Damaged(self.directory, "the format record is unreadable")
-        _, major, minor = _FORMAT.unpack_from(record or _FORMAT.pack(_MAGIC, 0, 0))
+        major, minor = (0, 0) if record is None else read_format(self.directory, record)
         if major > FORMAT[0]:
             raise TooNew(
                 f"{self.directory} was written by a later iot-mqtt (format {major}.{minor}; this one reads up to "
@@ -437,6 +435,14 @@ class Engine:
             )
         # Missing where it is new, or of a version that left the log to RocksDB, which has read it by now.
         return {key: _FORMAT.pack(_MAGIC, *FORMAT)} if major < FORMAT[0] else None
+
+
+def read_format(directory: Path, record: bytes) -> tuple[int, int]:
+    """What a format record says; raises ``Damaged``."""
+    if len(record) < _FORMAT.size or not record.startswith(_MAGIC):
+        raise Damaged(directory, "the format record is unreadable")
+    _, major, minor = _FORMAT.unpack_from(record)
+    return major, minor
 
 
 def _options() -> Options:

@@ -47,7 +47,8 @@ class BrokerInfo:
     paused: int
     #: What an operator should know, in words.
     alarms: tuple[str, ...]
-    #: Of the data directory, and of the grid that nodes share; None: there is none, or the node does not say.
+    #: Of the data directory, and of the grid, the node's own or the one that nodes share; None: nothing is kept, or the
+    #: node does not say.
     data_format: int | None = None
     grid_format: int | None = None
     #: Of the node among those of its cluster; 0: it is by itself.

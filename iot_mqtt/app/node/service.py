@@ -69,6 +69,7 @@ from iot_mqtt.devices.letters import Letters
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.grid.devices import GridDeviceStore
 from iot_mqtt.grid.directory import POLL_SECONDS, GridDirectory
+from iot_mqtt.grid.engine import FORMAT as GRID_FORMAT
 from iot_mqtt.grid.log import GridLog
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.metrics.exposition import Collector as MetricsCollector
@@ -319,6 +320,8 @@ class Service:
         formats = {"data_format": data_format.FORMAT}
         if self._cluster is not None:
             formats["grid_format"] = self._cluster.grid_format
+        elif config.grid.kind == "embedded":
+            formats["grid_format"] = GRID_FORMAT[0]
         named = {"node_id": config.node.id, "version": __version__}
         breathe = self._admin.turns.next
         self.view = make_view(self.broker, **named, started_at=self.clock.wall(), formats=formats, breathe=breathe)

@@ -11,6 +11,8 @@ from click.testing import CliRunner
 from iot_mqtt import __version__
 from iot_mqtt.app.cli import main
 from iot_mqtt.app.data_format import FILE, FORMAT, DataFormat, FormatRefused, format_of, prepare
+from iot_mqtt.grid.engine import FORMAT as GRID_FORMAT
+from iot_mqtt.grid.engine import Engine
 
 
 def test_a_directory_without_the_file_is_the_first(tmp_path: Path) -> None:
@@ -61,7 +63,7 @@ def test_a_newer_one_is_refused_and_left_alone(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_refused(text: str, tmp_path: Path) -> None:
     """Nobody guesses."""
     (tmp_path / FILE).write_text(text)
-    with pytest.raises(FormatRefused, match="VERSION"):
+    with pytest.raises(FormatRefused, match=r"VERSION is damaged: .* put back the file of before"):
         prepare(tmp_path)
 
 
@@ -70,3 +72,28 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(FormatRefused, match="file"):
         prepare(tmp_path / "file" / "data")
+
+
+def test_the_format_of_the_grid_is_told_too(tmp_path: Path) -> None:
+    """An older release may know the directory's and not the grid's; a node that runs is not disturbed."""
+    engine = Engine(tmp_path / "grid", lambda _: None)
+    engine.open()
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "grid").iterdir()}
+    result = CliRunner().invoke(main, ["version", "--data-dir", str(tmp_path)])
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "grid").iterdir()} == before
+    engine.close()
+    major, minor = GRID_FORMAT
+    assert (result.exit_code, f"its grid has format {major}.{minor}; this version" in result.output) == (0, True)
+
+
+def test_a_directory_without_a_grid_has_no_format_of_it(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["version", "--data-dir", str(tmp_path)])
+    assert (result.exit_code, "grid" in result.output.replace(str(tmp_path), "")) == (0, False)
+
+
+def test_a_grid_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "grid").mkdir()
+    (tmp_path / "grid" / "CURRENT").write_text("MANIFEST-000001\n")
+    result = CliRunner().invoke(main, ["version", "--data-dir", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "cannot be opened" in result.output
