@@ -47,6 +47,11 @@ _KNOWN: Final = tuple(
             "see the page of the cluster for the servers of the grid; nothing is acknowledged until it takes writes",
         ),
         (
+            r"^the configuration was not reloaded",
+            "configuration",
+            "mend the file (iot-mqtt config check) and reload it, or put back the one of before",
+        ),
+        (
             r"wait for a commit",
             "commit",
             "the disk or the grid is slower than what is published; it passes when they catch up",

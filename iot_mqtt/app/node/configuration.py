@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,8 @@ log = logging.getLogger(__name__)
 #: Reads the configuration again, in a thread. Raises ``Unavailable``.
 Read = Callable[[], Awaitable[LoadedConfig]]
 Answer = TypeVar("Answer")
+#: Seconds between two looks at files that a reload has refused.
+LOOK_SECONDS = 5.0
 
 _WORDS = {one: one.name.lower() for one in Layer}
 _RULES = "uplink.rules"
@@ -100,6 +103,8 @@ class Configuration:
         #: Set when the node serves.
         self.ports: Ports | None = None
         self.rules: Rules | None = None
+        #: Why the last reload was refused; empty: it was not, or there is nothing left of that.
+        self._refused = ""
         self._live = live
         self._run = run
         self._lock = DeferredLock()
@@ -163,7 +168,32 @@ class Configuration:
                 raise ConfigRefused(str(error)) from error
             return await self._take(loaded, dry_run=dry_run)
 
-        return await self._alone(change)
+        try:
+            told = await self._alone(change)
+        except (ConfigRefused, Unavailable) as error:
+            if not dry_run:
+                self._refused = str(error)
+            raise
+        if not dry_run:
+            self._refused = ""
+        return told
+
+    async def look(self) -> None:
+        """After a reload that was refused: the files may be as they were."""
+        if not self._refused or self.read is None or self.loaded is None:
+            return
+        with suppress(ConfigError, Unavailable):
+            loaded = await self._run(partial(_checked, await self.read()))
+            if loaded.config == self.loaded.config:
+                self._refused = ""
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What an operator should do something about: the next start reads these files."""
+        if not self._refused:
+            return ()
+        why = "; ".join(self._refused.splitlines())
+        return (f"the configuration was not reloaded, and may keep the node from its next start: {why}",)
 
     async def change(self, values: Mapping[str, object], unset: Sequence[str]) -> ChangesInfo:
         async def change() -> ChangesInfo:

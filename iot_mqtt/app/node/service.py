@@ -27,6 +27,7 @@ from iot_mqtt.app.node.clock_file import LOOK_SECONDS as CLOCK_SECONDS
 from iot_mqtt.app.node.clock_file import ClockFile
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector, held
 from iot_mqtt.app.node.config_files import ConfigFiles
+from iot_mqtt.app.node.configuration import LOOK_SECONDS as CONFIG_SECONDS
 from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.deadline import Deadline
 from iot_mqtt.app.node.directory import Following
@@ -234,6 +235,8 @@ class Service:
             self._listeners, self._access, self.gateways, self._certificates, moved, self._files.run
         )
         self.configuration.read = self._files.reader()
+        self.view.further_alarms.append(lambda: self.configuration.alarms)
+        self._repeat(CONFIG_SECONDS, Following(self.configuration.look, "the configuration's files").look)
         if (cluster := self._cluster) is not None:
             self.live.then(lambda told: cluster.retain(log_settings(told.log)))
 

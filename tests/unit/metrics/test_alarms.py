@@ -77,6 +77,7 @@ def test_names_with_digits_are_different_alarms() -> None:
         ("commands do not come from Kafka: no route", "commands"),
         ("webhook 1 (127.0.0.1) does not take events as fast as they come: the oldest are dropped", "webhook"),
         ("connections are refused: there is room for 24 clients, by the limit of open files (64)", "descriptors"),
+        ("the configuration was not reloaded, and may keep …: no certificate; 5 wait for a commit", "configuration"),
         ("something else", "other"),
     ],
 )

@@ -304,3 +304,44 @@ def test_each_key_that_may_change_is_what_it_says_in_force(running: Running) -> 
     assert broker.clients.traffic.for_all
     assert service.accompanied.settings == config.devices
     running.run(running.desk.change({"log.level": "info"}, []))
+
+
+@pytest.mark.parametrize("broken", ["nonsense: 1", "{", None], ids=["unknown-key", "no-yaml", "missing"])
+@pytest.mark.parametrize("mended", ["reloaded", "as-it-was"])
+def test_a_reload_that_is_refused_is_an_alarm_until_it_is_mended(
+    running: Running, broken: str | None, mended: str
+) -> None:
+    """The node runs on, and would not come back after its next crash."""
+    running.write(mqtt={"sys_interval": 7})  # it waits for a restart
+    running.run(running.desk.reload())
+    before = running.path.read_text()
+    assert not running.service.view.alarms
+    running.path.unlink()
+    if broken is not None:
+        running.path.write_text(broken)
+    with pytest.raises(ConfigRefused):
+        running.run(running.desk.reload())
+    (alarm,) = running.service.view.alarms
+    assert alarm.startswith("the configuration was not reloaded, and may keep the node from its next start: ")
+    assert str(running.path) in alarm
+    with pytest.raises(ConfigRefused):
+        running.run(running.desk.reload(dry_run=True))
+    running.run(running.desk.look())
+    assert list(running.service.view.alarms) == [alarm]
+    running.path.write_text(before)
+    if mended == "reloaded":
+        running.write(log={"level": "debug"})
+        running.run(running.desk.look())
+        assert list(running.service.view.alarms) == [alarm], "nobody has it read"
+        running.run(running.desk.reload())
+    else:
+        running.run(running.desk.look())
+    assert not running.service.view.alarms
+
+
+def test_a_trial_that_is_refused_is_no_alarm(running: Running) -> None:
+    """Whoever tries is told at once."""
+    running.path.write_text("nonsense: 1")
+    with pytest.raises(ConfigRefused):
+        running.run(running.desk.reload(dry_run=True))
+    assert not running.service.view.alarms
