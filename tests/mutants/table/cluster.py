@@ -276,8 +276,8 @@ CLUSTER: Final = (
     Mutation(
         "cluster.kept-routes-wiped",
         _PEERS,
-        "for one in self._wants[number].values() if one.kept]",
-        "for one in self._wants[number].values() if not one.kept]",
+        "Interest(one.filter, kept=one.kept)",
+        "Interest(one.filter, kept=not one.kept)",
         ("tests/unit/broker/test_peers.py",),
         "what is published while a node is down is lost for its sessions",
     ),
@@ -308,8 +308,8 @@ CLUSTER: Final = (
     Mutation(
         "cluster.old-routes-stay",
         _PEERS,
-        "interest = [*interest, *(Interest(filter) for filter in wanted if filter not in told)]",
-        "interest = [*interest]",
+        "for filter in [filter for filter in self._wants[number] if filter not in told]:",
+        "for filter in list[str]():",
         ("tests/unit/broker/test_peers.py",),
         "messages are forwarded for ever for subscriptions that are gone",
     ),
@@ -509,8 +509,8 @@ CLUSTER: Final = (
     Mutation(
         "cluster.unheard-groups-given-up",
         "iot_mqtt/broker/cluster/presence.py",
-        "        self._routes.doubt(some)\n",
-        "",
+        "        self._groups.doubt(some)\n        self._routes.doubt(some)\n",
+        "        self._groups.doubt(some)\n",
         (_UNHEARD_GROUPS,),
         "a durable group whose members are at a node that is not heard loses its place here",
     ),
