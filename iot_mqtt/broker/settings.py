@@ -74,8 +74,9 @@ class MqttSettings:
     #: Sessions, connected or not; of those that may outlive their connection (0: nine tenths of all).
     max_sessions: int = 1_000_000
     max_kept_sessions: int = 0
-    #: Subscriptions of all sessions of this node.
+    #: Subscriptions of all sessions of this node, and the bytes of their filters.
     max_subscriptions: int = 10_000_000
+    max_subscription_bytes: int = 1024 * 1024 * 1024
     #: Messages that wait for one session.
     max_queued_messages: int = 100_000
     #: Bytes that wait for one session.

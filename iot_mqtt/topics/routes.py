@@ -41,8 +41,8 @@ class Routes(Generic[R]):
     like ``match``. ``version`` moves with every change.
     Who has ``bound`` lookups is to have topics wait that are not ``known`` when nothing is left.
     ``filter_count`` counts different filters, shared ones by group;
-    ``subscription_count`` counts (receiver, filter) pairs; ``foreign_count`` says how many of them stand for another
-    node, with whatever receiver.
+    ``subscription_count`` counts (receiver, filter) pairs, ``subscription_size`` the characters of their filters;
+    ``foreign_count`` and ``foreign_size`` say how many of them stand for another node, with whatever receiver.
     """
 
     __slots__ = (
@@ -51,7 +51,9 @@ class Routes(Generic[R]):
         "version",
         "filter_count",
         "subscription_count",
+        "subscription_size",
         "foreign_count",
+        "foreign_size",
         "_exact",
         "_wild",
         "_memo",
@@ -72,8 +74,8 @@ class Routes(Generic[R]):
     ) -> None:
         self.version = 0
         self.filter_count = 0
-        self.subscription_count = 0
-        self.foreign_count = 0
+        self.subscription_count = self.subscription_size = 0
+        self.foreign_count = self.foreign_size = 0
         self._exact: dict[str, Route[R] | Entry[R]] = {}
         self._wild: FilterTrie[Route[R] | Entry[R]] = FilterTrie()
         self._memo: Memo[R] = Memo(self.find, memo_limit, class_of)
@@ -103,7 +105,7 @@ class Routes(Generic[R]):
         else:
             self._entry(name, filed).routes[receiver] = route
         if known is None:
-            self.subscription_count += 1
+            self._count(1, name)
             if filed is None or (isinstance(filed, Entry) and len(filed.routes) == 1):
                 self.filter_count += 1
         self._changed((name,))
@@ -121,7 +123,8 @@ class Routes(Generic[R]):
         else:
             self.version += 1  # matches name the group, so they hold
         new = shared.group.join(Route(receiver, subscription, next(self._order)))
-        self.subscription_count += new
+        if new:
+            self._count(1, subscription.filter)
         return new
 
     def unsubscribe(self, receiver: R, filter: str) -> bool:
@@ -133,11 +136,15 @@ class Routes(Generic[R]):
 
     def subscribe_foreign(self, receiver: R, subscription: Subscription) -> None:
         """Add what another node wants."""
-        self.foreign_count += self.subscribe(receiver, subscription)
+        if self.subscribe(receiver, subscription):
+            self.foreign_count += 1
+            self.foreign_size += len(subscription.filter)
 
     def unsubscribe_foreign(self, receiver: R, filter: str) -> None:
         """Remove what was added by ``subscribe_foreign``."""
-        self.foreign_count -= self.unsubscribe(receiver, filter)
+        if self.unsubscribe(receiver, filter):
+            self.foreign_count -= 1
+            self.foreign_size -= len(filter)
 
     def drop(self, receiver: R, filters: Iterable[str]) -> None:
         """Remove a receiver's subscriptions, all that it has, in one go; unknown ones are passed over."""
@@ -250,7 +257,7 @@ class Routes(Generic[R]):
             return self._leave(receiver, filed, *shared)
         if filed is None or self._route_of(filed, receiver) is None:
             return None
-        self.subscription_count -= 1
+        self._count(-1, filter)
         if isinstance(filed, Entry):
             del filed.routes[receiver]
             self.filter_count -= not filed.routes
@@ -266,7 +273,7 @@ class Routes(Generic[R]):
         group = filed.groups[name].group
         if not group.leave(receiver):
             return None
-        self.subscription_count -= 1
+        self._count(-1, group.full_filter)
         if len(group):
             return ""
         self.filter_count -= 1
@@ -274,6 +281,10 @@ class Routes(Generic[R]):
         if filed.unused:
             self._discard(filter)
         return filter
+
+    def _count(self, one: int, filter: str) -> None:
+        self.subscription_count += one
+        self.subscription_size += one * len(filter)
 
     def _changed(self, filters: Iterable[str]) -> None:
         self.version += 1

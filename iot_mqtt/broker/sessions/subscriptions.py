@@ -17,6 +17,7 @@ from iot_mqtt.broker.sessions.records import SessionRecords
 from iot_mqtt.broker.sessions.replays import Replays
 from iot_mqtt.broker.sessions.route_turns import RouteTurns, effort_of, goes_in_turns
 from iot_mqtt.broker.sessions.sessions import Sessions
+from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.counters import Drop
@@ -39,6 +40,11 @@ class Subscriptions:
     def count(self) -> int:
         """Of all sessions of this node, and of no other one."""
         return self.routes.subscription_count - self.routes.foreign_count
+
+    def has_room(self, settings: MqttSettings) -> bool:
+        """Whether a session of this node may have another one: those of other nodes do not count."""
+        size = self.routes.subscription_size - self.routes.foreign_size
+        return self.count < settings.max_subscriptions and size < settings.max_subscription_bytes
 
     def known(self, session: Session, filter: str) -> Subscription | None:
         """What a new subscription of this filter replaces [MQTT-3.8.4-3]."""

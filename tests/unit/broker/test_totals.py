@@ -115,6 +115,26 @@ def test_who_says_nothing_gives_way(said: str) -> None:
     assert len(node.broker.clients.half_open) == 0
 
 
+def test_filters_have_no_more_bytes_than_they_may_have() -> None:
+    """Of all clients, in whatever form: plain, shared, with wildcards. What is given up, or ends, makes room."""
+    node = Node(MqttSettings(max_subscription_bytes=60))
+    one, other = node.connect("one"), node.connect("other")
+    for client, filter in ((one, "a" * 20), (other, "+/" + "b" * 18), (one, "$share/g/" + "c" * 11)):
+        assert client.subscribe(filter).reasons == (ReasonCode.SUCCESS,)
+    assert other.subscribe("d").reasons == (QUOTA,)
+    assert one.subscribe("a" * 20).reasons == (ReasonCode.SUCCESS,)
+    one.unsubscribe("$share/g/" + "c" * 11)
+    assert other.subscribe("d" * 30).reasons == (ReasonCode.SUCCESS,)
+    assert other.subscribe("e").reasons == (QUOTA,)
+    other.disconnect()
+    assert one.subscribe("e" * 39).reasons == (ReasonCode.SUCCESS,)
+    assert one.subscribe("f").reasons == (ReasonCode.SUCCESS,)
+    assert one.subscribe("g").reasons == (QUOTA,)
+    one.disconnect()
+    routes = node.broker.routing.routes
+    assert (routes.subscription_count, routes.subscription_size) == (0, 0)
+
+
 def test_there_are_no_more_subscriptions_than_there_may_be() -> None:
     """Of all clients; one that is there may be replaced, and one that is given up makes room."""
     node = Node(MqttSettings(max_subscriptions=3))

@@ -224,3 +224,22 @@ def test_a_group_of_one_that_is_going_is_gone_when_it_is_removed() -> None:
     routes.subscribe(BEN, Subscription("$share/g/a"))
     (shared,) = routes.match(b"a").shared
     assert list(shared.group.members) == [BEN]
+
+
+def test_sizes_follow_counts() -> None:
+    """Of whatever form, and of other nodes apart."""
+    routes: Routes[Client] = Routes()
+    here, there = ANN, BEN
+    routes.subscribe(here, Subscription("a/+"))
+    routes.subscribe(here, Subscription("a/+", qos=1))
+    routes.subscribe(here, Subscription("$share/group/b"))
+    routes.subscribe_foreign(there, Subscription("$share/group/b"))
+    routes.subscribe_foreign(there, Subscription("cc"))
+    assert (routes.subscription_count, routes.subscription_size) == (4, 3 + 14 + 14 + 2)
+    assert (routes.foreign_count, routes.foreign_size) == (2, 14 + 2)
+    routes.unsubscribe_foreign(there, "cc")
+    routes.unsubscribe_foreign(there, "nothing")
+    routes.unsubscribe_foreign(there, "$share/group/b")
+    assert (routes.foreign_count, routes.foreign_size) == (0, 0)
+    routes.drop(here, ["a/+", "$share/group/b"])
+    assert (routes.subscription_count, routes.subscription_size) == (0, 0)

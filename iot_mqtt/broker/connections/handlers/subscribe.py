@@ -321,7 +321,7 @@ class SubscribeHandler:
         if known is None and len(session.subscriptions) >= most:
             self._counters.limited["subscriptions"] += 1
             raise Refused("too many subscriptions", ReasonCode.QUOTA_EXCEEDED)
-        if known is None and self._subscriptions.count >= self._settings.max_subscriptions:
+        if known is None and not self._subscriptions.has_room(self._settings):
             raise Refused("too many subscriptions of all clients", ReasonCode.QUOTA_EXCEEDED)
         self._subscriptions.add(session, subscription, asked.begin or 0)
         return subscription, known is None
