@@ -52,7 +52,7 @@ export async function operatorIsOfferedHis({ page, open, operator }) {
 }
 
 /** Who only looks sees the cluster and alarms, no button that changes anything, and none of the pages that he may not ask. */
-export async function viewerIsOfferedNothing({ page, open, viewer }) {
+export async function viewerIsOfferedNothing({ page, open, viewer, faults }) {
   await logInAs(page, viewer);
   const menu = await page.locator("nav a").allTextContents();
   assert.ok(menu.includes("Cluster") && menu.includes("Alarms"), menu.join());
@@ -74,6 +74,12 @@ export async function viewerIsOfferedNothing({ page, open, viewer }) {
   await open("#/devices/press%2F1");
   await page.getByText("Values are for operators.").waitFor();
   await page.locator("td", { hasText: "mode" }).waitFor();
+  // Nothing but what is desired of it is known, and the browser says so, too.
+  assert.ok(
+    faults.every((one) => one.includes("404")),
+    faults.join(),
+  );
+  faults.length = 0;
   await open("#/nowhere");
   await page.getByRole("heading", { name: "There is no such page" }).waitFor();
 }
