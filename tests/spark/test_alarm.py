@@ -53,6 +53,7 @@ def frame(spark: SparkSession, readings: Sequence[Reading]) -> DataFrame:
             one.quality,
             None,
             f"{one.gateway}-{one.device}-{one.ts}-{number}",
+            f"n1-{number}",
             "plain",
             "n1",
             _time(one.ts).date(),
