@@ -234,10 +234,14 @@ class _SecurePlaces(Places):
 def running_kafka(folder: Path, more: str = "") -> Iterator[KafkaServer]:
     """Start one on free ports, and end it whatever happens; ``more`` are lines of its configuration. Call it in the
     main thread.
+
+    Nothing in it is ever too old: records of tests have times of long ago, and Kafka looks for such after five minutes.
     """
     secure = f"{HOST}:{Ports().free()}"
     ca, keystore = _certificates(folder)
-    places = _SecurePlaces(Places.find().checkout, secure=secure, keystore=keystore, more=more)
+    places = _SecurePlaces(
+        Places.find().checkout, secure=secure, keystore=keystore, more=f"log.retention.ms=-1\n{more}"
+    )
     with keeping(folder / "servers", places, Plan.make(kafka=1)) as servers:
         one = KafkaServer(servers.cluster, servers.kafka[0].member, secure, ca)
         servers.all = [one]

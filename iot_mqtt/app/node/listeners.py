@@ -55,6 +55,8 @@ CLOSED_AT_ONCE = 200
 CLOSE_STEP = 0.05
 #: The alarm of refused connections goes on for so many seconds after the last one.
 ALARM_SECONDS = 60.0
+#: Clients for which a limit of the system that has room for fewer is likely to be one that nobody has thought of.
+FEW_CLIENTS = 10_000
 _CLOSED = "the listener was closed by the operator"
 
 
@@ -142,9 +144,8 @@ class Listeners:
         if allowed <= self._room:
             log.info("room for %d clients, by listeners.<name>.max_connections", allowed)
         else:
-            log.log(
-                logging.WARNING if every.short else logging.INFO, "room for %d clients, by %s", self._room, every.bound
-            )
+            level = logging.WARNING if every.short and self._room < FEW_CLIENTS else logging.INFO
+            log.log(level, "room for %d clients, by %s", self._room, every.bound)
 
     @property
     def _without_descriptor(self) -> int:

@@ -44,6 +44,7 @@ class Life:
             "INFO",
             "room for 7 clients, by ",
         ),
+        (20_000, [], "INFO", "room for 19488 clients, by the limit of open files (20000;"),
         (1 << 20, [], "INFO", "room for 1048064 clients, by the limit of open files (1048576;"),
     ],
 )
@@ -55,7 +56,7 @@ def test_a_start_says_for_how_many_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """And by which limit; a warning where that is the system's."""
+    """And by which limit; a warning where that is the system's, and leaves room for few."""
     with caplog.at_level(logging.INFO):
         Life(monkeypatch, files, "listeners.ws.enabled=false", *sets)
     (record,) = caplog.records
