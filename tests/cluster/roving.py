@@ -24,6 +24,8 @@ ELSEWHERE = frozenset((3, 0x88, 0x89, 0x8B, 0x9C))
 TAKEN_OVER = 0x8E
 #: What CONNACK of MQTT 5, which has no such reason, says to a client that was taken over while it waited.
 OVERTAKEN = b"the client has connected to another node"
+#: What the earlier release says, with an unspecified error, to one that comes while it stops; 0x88 since.
+STOPPING = b"the server is shutting down"
 
 
 class RovingClient(DurableClient):
@@ -121,7 +123,9 @@ class RovingClient(DurableClient):
         super().data_received(data)
 
     def refused(self, answer: Received) -> None:
-        if answer.kind == wire.CONNACK and (answer.reason() in ELSEWHERE or OVERTAKEN in answer.body):
+        if answer.kind == wire.CONNACK and (
+            answer.reason() in ELSEWHERE or any(one in answer.body for one in (OVERTAKEN, STOPPING))
+        ):
             self.reasons[answer.reason()] += 1
         else:
             super().refused(answer)
