@@ -1,8 +1,8 @@
-"""Runs: consecutive packets of one connection that differ only in packet id and payload. And batches: those that differ
-in their topics, too, and of which the decoder was told that they go the same way.
+"""Runs: consecutive packets of one connection that differ only in packet id and payload. Those that differ in their
+topics, too, and go the same way are batches (``batch``).
 
 The scan finds them, and everything downstream takes a whole run, so that Python pays per run and not per
-message. Both classes are filled by the scan (the native one writes the slots directly); treat them as frozen.
+message. They are filled by the scan (the native one writes the slots directly); treat them as frozen.
 
 ::
 

@@ -22,6 +22,7 @@ Everything else is Twisted's.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -37,8 +38,6 @@ __all__ = ["TurnReactor", "install"]
 
 #: Seconds that a thread of the pool gets to end.
 THREAD_SECONDS = 1.0
-#: Seconds after which the reactor looks up without an event: what epoll takes as milliseconds has 31 bits.
-LONGEST_WAIT = 2_000_000.0
 
 
 class PoolThread(threading.Thread):
@@ -93,10 +92,10 @@ class TurnReactor(epollreactor.EPollReactor):
         if timeout == 0 or self.threadCallQueue or self._justStopped:
             turns.turn(0)
         else:
-            turns.run(self.seconds() + (LONGEST_WAIT if timeout is None else timeout))
+            turns.run(self.seconds() + (math.inf if timeout is None else timeout))
 
     def doPoll(self, timeout: float | None) -> None:
-        self._turns.turn(LONGEST_WAIT if timeout is None else timeout)
+        self._turns.turn(math.inf if timeout is None else timeout)
 
     doIteration = doPoll  # noqa: N815
 
