@@ -26,7 +26,18 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 PACKAGE = Path("iot_mqtt")
-NAMES = ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows", "_appending", "_packets", "_sockets")
+NAMES = (
+    "_scan",
+    "_lines",
+    "_records",
+    "_syncing",
+    "_connecting",
+    "_rows",
+    "_appending",
+    "_packets",
+    "_sockets",
+    "_changes",
+)
 #: Types are checked where they are known: by ``make type``, not where only the build's own tools are installed.
 OPTIONS = (
     "--follow-imports=silent",

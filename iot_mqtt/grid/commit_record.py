@@ -12,11 +12,13 @@ for no client can know it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from struct import Struct, pack, unpack_from
 from typing import Final, NamedTuple, cast
 from zlib import crc32
+
+from iot_mqtt import native
 
 ABSENT: Final = 0xFFFF_FFFF
 
@@ -32,17 +34,9 @@ class Record(NamedTuple):
     body: memoryview
 
 
-def encode(salt: bytes, lsn: int, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes]) -> bytes:
+def encode(salt: bytes, lsn: int, changes: dict[bytes, bytes | None], prefixes: Sequence[bytes]) -> bytes:
     """A batch: it removes what is under the prefixes, then makes the changes; None removes a key."""
-    values = changes.values()
-    try:
-        sizes = [*map(len, cast(Collection[bytes], values))]
-    except TypeError:  # something is removed
-        sizes = [ABSENT if value is None else len(value) for value in values]
-    lengths = [*map(len, prefixes), *map(len, changes), *sizes]
-    counts = pack(f"<II{len(lengths)}I", len(prefixes), len(changes), *lengths)
-    body = b"".join([counts, *prefixes, *changes, *filter(None, values)])
-    return _HEAD.pack(salt, lsn, len(body), crc32(body, crc32(pack("<QI", lsn, len(body))))) + body
+    return native.record(salt, lsn, changes, prefixes)
 
 
 def decode(body: memoryview) -> tuple[dict[bytes, bytes | None], list[bytes]]:

@@ -24,6 +24,7 @@ from typing import Final
 
 from twisted.internet.defer import Deferred
 
+from iot_mqtt import native
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.disk import measure
 from iot_mqtt.grid.engine import Engine
@@ -66,11 +67,7 @@ class _Commit:
         """Add to the physical batch, which removes the prefixes first; a later operation on a key takes the place
         of an earlier one.
         """
-        last, tag = None, b""
-        for cache, key, value in self.operations:
-            if cache is not last:  # a batch comes in stretches of one cache, and an enum's hash is a call
-                last, tag = cache, TAGS[cache]
-            changes[tag + key] = value
+        native.merge(changes, self.operations, TAGS)
 
     def finish(self) -> None:
         self.done(self.error)
@@ -299,9 +296,8 @@ class EmbeddedGrid:
             return False
         changes: dict[bytes, bytes | None] = {}
         try:
-            if sum([len(value) for _, _, value in operations if value]) > SMALL_BYTES:
+            if native.merge(changes, operations, TAGS) > SMALL_BYTES:
                 return False
-            commit.merge(changes, [], self._engine)
             file = self._engine.begin(changes)
         except Unavailable as error:
             self._begun = commit

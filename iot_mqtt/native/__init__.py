@@ -5,7 +5,7 @@ exports. The environment decides: ``IOT_MQTT_NATIVE=auto`` (the default) takes t
 never, and ``require`` refuses to start without them. Imported only by ``codec`` and, for ``lines``, by ``uplink``, for
 ``object_line`` by ``plugins``, for ``PacketRing`` by ``broker``, for
 ``receive``, ``send`` and ``Turns`` by ``pipeline``, for ``decode`` and ``is_deep`` by ``ports``, and for
-``serve``, ``write_at``, ``message_record`` and ``RowWriter`` by ``grid``.
+``serve``, ``write_at``, ``merge``, ``record``, ``put_all``, ``message_record`` and ``RowWriter`` by ``grid``.
 """
 
 from __future__ import annotations
@@ -41,14 +41,17 @@ __all__ = [
     "is_deep",
     "lines",
     "locate",
+    "merge",
     "message_record",
     "named",
     "object_line",
     "patch",
     "payloads",
     "publish",
+    "put_all",
     "receive",
     "recode",
+    "record",
     "rewrite",
     "send",
     "send_end",
@@ -61,7 +64,18 @@ from iot_mqtt.native._pure_packets import image_of
 from iot_mqtt.native._pure_scan import FIVE, FROM_CLIENT, IN_ORDER, NAMES
 from iot_mqtt.native._pure_syncing import NUMBER
 
-_COMPILED = ("_scan", "_lines", "_records", "_syncing", "_connecting", "_rows", "_appending", "_packets", "_sockets")
+_COMPILED = (
+    "_scan",
+    "_lines",
+    "_records",
+    "_syncing",
+    "_connecting",
+    "_rows",
+    "_appending",
+    "_packets",
+    "_sockets",
+    "_changes",
+)
 MODULES: Final = tuple(f"iot_mqtt.native.{name}" for name in _COMPILED)
 
 
@@ -98,6 +112,7 @@ if TYPE_CHECKING or not USE_NATIVE:
         rewrite,
     )
     from iot_mqtt.native._pure_appending import RowWriter
+    from iot_mqtt.native._pure_changes import merge, put_all, record
     from iot_mqtt.native._pure_connecting import ConnectReader
     from iot_mqtt.native._pure_lines import lines, object_line
     from iot_mqtt.native._pure_packets import PacketRing
@@ -107,6 +122,7 @@ if TYPE_CHECKING or not USE_NATIVE:
     from iot_mqtt.native._pure_syncing import serve, write_at
 else:
     from iot_mqtt.native._appending import RowWriter
+    from iot_mqtt.native._changes import merge, put_all, record
     from iot_mqtt.native._connecting import ConnectReader
     from iot_mqtt.native._lines import lines, object_line
     from iot_mqtt.native._packets import PacketRing

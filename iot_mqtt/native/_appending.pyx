@@ -45,6 +45,10 @@ cdef extern from *:
         PyTuple_SET_ITEM(made, 3, d);
         return made;
     }
+    /* What is in no cycle, nor ever will be: the collector need not look at it. */
+    static void is_acyclic(PyObject *one) {
+        PyObject_GC_UnTrack(one);
+    }
     static int is_plain_tuple(PyObject *type) {
         PyTypeObject *one = (PyTypeObject *)type;
         return PyType_IsSubtype(one, &PyTuple_Type) && one->tp_basicsize == PyTuple_Type.tp_basicsize;
@@ -81,6 +85,7 @@ cdef extern from *:
     PyObject* slot(object self, Py_ssize_t offset)
     void put(object self, Py_ssize_t offset, object value)
     object new_instance(object type)
+    void is_acyclic(object one)
 
 ctypedef unsigned char Byte
 
@@ -193,7 +198,8 @@ cdef class RowWriter:
         cdef long long state, count
         cdef PyObject* known
         cdef list streams
-        cdef object run, topic, place, stream, generation, logged, checked = None, count_of, where = position
+        cdef object run, topic, place, stream, generation, logged, checked = None, count_of, where = position, reference
+        cdef list row
         for at in range(len(found), len(runs)):
             run = runs[at]
             self._check(run, self._run)
@@ -221,9 +227,12 @@ cdef class RowWriter:
             count_of = held(run, self.r_count)
             count = count_of
             logged = new_instance(self._logged)
-            put(logged, self.l_reference, new_tuple(
+            is_acyclic(logged)
+            reference = new_tuple(
                 self._reference, held(generation, self.g_id), held(stream, self.s_id), where, count_of
-            ))
+            )
+            is_acyclic(reference)
+            put(logged, self.l_reference, reference)
             put(logged, self.l_run, run)
             put(logged, self.l_topic, topic)
             put(logged, self.l_publisher, publisher)
@@ -231,7 +240,9 @@ cdef class RowWriter:
             put(logged, self.l_origin, origin)
             known = PyDict_GetItem(gathering, stream)
             if known is NULL:
-                PyDict_SetItem(gathering, stream, [logged])
+                row = [logged]
+                is_acyclic(row)
+                PyDict_SetItem(gathering, stream, row)
             else:
                 (<list?><object>known).append(logged)
             position += count

@@ -53,6 +53,18 @@ class RowReader:
                 return begin, at, found
         return begin, len(numbers), found
 
-    def totals(self, runs: Sequence[Any]) -> tuple[int, int]:
+    def described(self, written: dict[Any, list[Any]]) -> list[Any]:
+        """Of what streams have in a turn: the runs with properties."""
+        return [run for runs in written.values() for logged in runs if (run := logged.run).raw_properties]
+
+    def outline(self, runs: Sequence[Any]) -> tuple[list[bytes], list[int]]:
+        """Of runs that are in no log yet: the topic of each, and how many messages it is."""
+        return [run.topic for run in runs], [run.count for run in runs]
+
+    def sizes(self, runs: Sequence[Any]) -> tuple[int, int]:
         """How many messages they are, and bytes."""
+        return sum([run.count for run in runs]), sum([len(run.wire) for run in runs])
+
+    def totals(self, runs: Sequence[Any]) -> tuple[int, int]:
+        """As ``sizes``, of runs that the log has."""
         return sum([one.run.count for one in runs]), sum([len(one.run.wire) for one in runs])

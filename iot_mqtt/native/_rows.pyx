@@ -43,21 +43,27 @@ cdef class RowReader:
 
     cdef type _logged, _run
     cdef Py_ssize_t at_run, at_topic, at_head, at_five, at_wire, at_count, at_longest, at_properties
+    cdef Py_ssize_t at_run_topic
 
     def __init__(self, type logged not None, type run not None):
         self._logged, self._run = logged, run
         self.at_run, self.at_topic = member(logged, "run"), member(logged, "topic")
+        self.at_run_topic = member(run, "topic")
         self.at_head, self.at_five = member(run, "head"), member(run, "five")
         self.at_wire, self.at_count = member(run, "wire"), member(run, "count")
         self.at_longest, self.at_properties = member(run, "longest"), member(run, "raw_properties")
+
+    cdef int _check(self, run) except -1:
+        if type(run) is not self._run:
+            raise TypeError("not a run")
+        return 0
 
     cdef object _run_of(self, logged):
         """The run of what the log has."""
         if type(logged) is not self._logged:
             raise TypeError("not a run of the log")
         run = held(logged, self.at_run)
-        if type(run) is not self._run:
-            raise TypeError("not a run")
+        self._check(run)
         return run
 
     def survey(self, runs, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t room, Py_ssize_t budget):
@@ -106,6 +112,36 @@ cdef class RowReader:
             elif begin < at:
                 return begin, at, found
         return begin, end, found
+
+    def described(self, dict written not None):
+        """See the twin."""
+        cdef list found = []
+        cdef object run
+        for runs in written.values():
+            for logged in <list?>runs:
+                run = self._run_of(logged)
+                if len(<bytes?>held(run, self.at_properties)):
+                    found.append(run)
+        return found
+
+    def outline(self, runs):
+        """See the twin."""
+        cdef list topics = [], counts = []
+        for run in runs:
+            self._check(run)
+            topics.append(held(run, self.at_run_topic))
+            counts.append(held(run, self.at_count))
+        return topics, counts
+
+    def sizes(self, runs):
+        """See the twin."""
+        cdef Py_ssize_t messages = 0, size = 0, count
+        for run in runs:
+            self._check(run)
+            count = held(run, self.at_count)
+            messages += count
+            size += len(<bytes?>held(run, self.at_wire))
+        return messages, size
 
     def totals(self, runs):
         """See the twin."""

@@ -34,6 +34,10 @@ cdef extern from *:
         Py_INCREF(value);
         *(PyObject **)((char *)self + offset) = value;
     }
+    /* What is in no cycle, nor ever will be: the collector need not look at it. */
+    static void is_acyclic(PyObject *one) {
+        PyObject_GC_UnTrack(one);
+    }
     static uint32_t crc_table[8][256];
     static void make_crc_table(void) {
         uint32_t n, k, c;
@@ -63,6 +67,7 @@ cdef extern from *:
     Py_ssize_t slot_offset(object descriptor)
     object new_instance(object type)
     void set_slot(object self, Py_ssize_t offset, object value)
+    void is_acyclic(object one)
 
 make_crc_table()
 
@@ -315,6 +320,8 @@ cdef class Scanner:
             here = stop
 
         run = new_instance(self._run)
+        is_acyclic(run)
+        is_acyclic(ids)
         set_slot(run, self.at_head, head)
         set_slot(run, self.at_topic, topic)
         set_slot(run, self.at_raw, raw)
@@ -587,6 +594,7 @@ cdef class PageReader:
             if run.count != messages:
                 return None
             logged = new_instance(self._logged)
+            is_acyclic(logged)
             set_slot(logged, self.at_reference, tuple.__new__(
                 self._reference, (generation, stream, base + number, messages)
             ))

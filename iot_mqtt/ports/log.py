@@ -108,6 +108,9 @@ _ROWS = row_reader(LogRun)
 survey = _ROWS.survey
 totals = _ROWS.totals
 column = _ROWS.column
+described = _ROWS.described
+outline = _ROWS.outline
+sizes = _ROWS.sizes
 
 
 class Reading(NamedTuple):

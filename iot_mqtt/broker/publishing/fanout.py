@@ -86,12 +86,18 @@ class FanOut:
         return outcome
 
     def owe_row(
-        self, runs: Sequence[PublishRun], matches: Sequence[Match[Session]], publisher: str, origin: Origin
+        self,
+        runs: Sequence[PublishRun],
+        counts: list[int],
+        matches: list[Match[Session]],
+        publisher: str,
+        origin: Origin,
     ) -> Outcome | None:
         """As ``fan_out_row``, where all of it is for sessions whose clients are away: it is in the log then, and they
         are owed it. None: not all of it is, or its room has to be weighed one after the other; nothing was done.
+        ``counts``: the messages of each run.
         """
-        owed = owed_by(runs, matches)
+        owed = owed_by(counts, matches)
         if owed is None or self.recording.append_row(runs, publisher, origin) is None:
             return None
         self.counters.messages_matched += owe(owed)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from iot_mqtt.broker.kept_session import KeptSession
-from iot_mqtt.codec import PublishRun
+from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.topics import Match
 
 #: A reader of the log, and how many messages.
-Owed = tuple[Any, int]
+Owed = tuple[LogCursor, int]
 
 
-def owed_by(runs: Sequence[PublishRun], matches: Sequence[Match[Any]]) -> list[Owed] | None:
-    """What each reader is to be owed once the row is in the log. None: somebody gets something of it now."""
+def owed_by(counts: list[int], matches: list[Match[Any]]) -> list[Owed] | None:
+    """What each reader is to be owed once a row is in the log: runs of so many messages each. None: somebody gets
+    something of it now.
+    """
     owed: list[Owed] = []
-    for run, match in zip(runs, matches, strict=True):
+    for count, match in zip(counts, matches, strict=True):
         for route in match.plain:
             session = route.receiver
             cursor = session.cursor if isinstance(session, KeptSession) else None
             if cursor is None or cursor.live or not route.qos:
                 return None
-            owed.append((cursor, run.count))
+            owed.append((cursor, count))
     return owed
 
 

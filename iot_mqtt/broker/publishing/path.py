@@ -30,6 +30,7 @@ from iot_mqtt.broker.turn import Turn
 from iot_mqtt.codec import PublishBatch, PublishRun
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.log import outline
 from iot_mqtt.topics import MIXED, Match, Route, Routes
 from iot_mqtt.values import NOBODY, Message, Origin
 
@@ -107,13 +108,17 @@ class Publishing:
         # Mostly the first one tells.
         if first.head != QOS1 or len(runs) < MIN_ROW or match(first.topic).above is not MIXED:
             return None
-        matches = [match(run.topic) for run in runs]
-        if any(found.above is not MIXED or found.steps for found in matches):
-            return None
-        outcome = self.fan_out.owe_row(runs, matches, source.client_id, origin)
+        topics, counts = outline(runs)
+        matches: list[Match[Session]] = []
+        for topic in topics:
+            found = match(topic)
+            if found.above is not MIXED or found.steps:
+                return None
+            matches.append(found)
+        outcome = self.fan_out.owe_row(runs, counts, matches, source.client_id, origin)
         if outcome is not None:
             self._turn.plan()
-            self.fan_out.counters.messages_received += sum([run.count for run in runs])
+            self.fan_out.counters.messages_received += sum(counts)
         return outcome
 
     def hand_on_each(

@@ -12,7 +12,7 @@ from iot_mqtt.broker.turn import Turn
 from iot_mqtt.codec import PublishRun
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
-from iot_mqtt.ports.log import Log, LogRun
+from iot_mqtt.ports.log import Log, LogRun, sizes
 from iot_mqtt.topics import matches, prefixes_of
 from iot_mqtt.values import Origin
 
@@ -57,7 +57,7 @@ class Recording:
 
     def append_row(self, runs: Sequence[PublishRun], publisher: str, origin: Origin) -> list[LogRun] | None:
         """The same with runs, each with its topic; None if their room has to be weighed one after the other."""
-        size = sum([len(run.wire) for run in runs])
+        size = sizes(runs)[1]
         if self._budget.full or not self._budget.takes(size):
             return None
         row = self._log.append_row(runs, publisher, self._clock.wall(), origin)

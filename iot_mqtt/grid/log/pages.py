@@ -9,6 +9,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from iot_mqtt.codec import PublishRun
 from iot_mqtt.grid.log.catalogue import Catalogue
 from iot_mqtt.grid.log.generation import Generation, Stream
 from iot_mqtt.grid.log.keys import turn_key
@@ -16,7 +17,7 @@ from iot_mqtt.grid.log.page import NOT_WANTED, DamagedPage, PageDecoder
 from iot_mqtt.grid.log.recent import Recent
 from iot_mqtt.grid.log.records import DROPPING
 from iot_mqtt.ports.grid import CacheName, Grid
-from iot_mqtt.ports.log import LogFigures, LogRun, column
+from iot_mqtt.ports.log import LogFigures, LogRun, column, described
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +76,8 @@ class PageCache:
         """A page, decoded or not; ``size``: as it is stored."""
         weight = _PAGE_WEIGHT + size
         if not isinstance(page, bytes):
-            weight += _RUN_WEIGHT * len(page) + _properties(page)
+            weight += _RUN_WEIGHT * len(page)
+            weight += _properties([found.run for found in page if found.run.raw_properties])
         known = self._pages.pop(place, None)
         if known is not None:
             self._bytes -= known[1]
@@ -87,7 +89,7 @@ class PageCache:
 
     def keep_turn(self, turn: int, written: dict[Stream, list[LogRun]], size: int) -> None:
         """A turn of one's own log is safe; ``size``: of its pages."""
-        weight = size + sum([_WRITTEN_WEIGHT * len(runs) + _properties(runs) for runs in written.values()])
+        weight = size + _WRITTEN_WEIGHT * sum(map(len, written.values())) + _properties(described(written))
         if not self._written or 2 * weight > self._limit:
             return
         self._turns[turn] = written, weight
@@ -119,12 +121,11 @@ class PageCache:
                 del self._turns[turn]
 
 
-def _properties(runs: Sequence[LogRun]) -> int:
-    """What the properties of some runs take, about; most have none."""
-    blocks = [run for found in runs if (run := found.run).raw_properties]
+def _properties(runs: Sequence[PublishRun]) -> int:
+    """What the properties of runs that have some take, about; mostly there are no such runs."""
     return sum(
         _PROPERTIES_WEIGHT + 3 * len(run.raw_properties) + _PAIR_WEIGHT * len(run.properties.user_properties)
-        for run in blocks
+        for run in runs
     )
 
 

@@ -19,7 +19,7 @@ from iot_mqtt.grid.records.base import VERSION
 from iot_mqtt.native import RowWriter
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import CacheName, WriteBatch
-from iot_mqtt.ports.log import TURN_BITS, LogFigures, LogRun, Reference
+from iot_mqtt.ports.log import TURN_BITS, LogFigures, LogRun, Reference, sizes
 from iot_mqtt.ports.store import Store
 from iot_mqtt.topics import matches
 from iot_mqtt.values import NOBODY, Origin
@@ -140,7 +140,8 @@ class Writer:
         self, runs: Sequence[PublishRun], publisher: str, arrived: float, origin: Origin = NOBODY
     ) -> list[LogRun]:
         """See the port."""
-        count, size = sum([run.count for run in runs]), self._bytes + sum([len(run.wire) for run in runs])
+        count, size = sizes(runs)
+        size += self._bytes
         if self._count + count > 1 << TURN_BITS or size >= TURN_BYTES:
             return [self.append(run, run.topic, publisher, arrived, origin) for run in runs]
         found: list[LogRun] = []

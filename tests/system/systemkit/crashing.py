@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from iot_mqtt.app.cli import main
 from iot_mqtt.grid.engine import Engine
@@ -24,13 +24,13 @@ def crash_at(number: int, when: str) -> None:
         if counted[0] == number and now == when:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def writing(engine: Engine, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> bool:
+    def writing(engine: Engine, changes: dict[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> bool:
         crash("before")
         written = try_write(engine, changes, prefixes)
         crash("after")
         return written
 
-    def beginning(engine: Engine, changes: Mapping[bytes, bytes | None]) -> int | None:
+    def beginning(engine: Engine, changes: dict[bytes, bytes | None]) -> int | None:
         crash("before")
         file = begin(engine, changes)
         if file is not None:

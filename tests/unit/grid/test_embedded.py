@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -51,7 +51,7 @@ class Disk(Engine):
             raise OSError("no space left on device")
         super().probe()
 
-    def try_write(self, changes: Mapping[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> bool:
+    def try_write(self, changes: dict[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> bool:
         if self.opens:
             self.entered.release()
         assert self.free.wait(30)

@@ -17,6 +17,8 @@ from iot_mqtt.grid import engine as module
 from iot_mqtt.grid.commit_record import Record, encode
 from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.faults import Damaged
+from iot_mqtt.grid.log.keys import page_key, stream_pages
+from iot_mqtt.ports.log import WRITER_SHIFT
 from tests.contract.logfile import logs, written
 
 BATCHES = 20
@@ -242,3 +244,18 @@ def test_a_batch_that_cannot_be_a_record_changes_nothing(tmp_path: Path, monkeyp
     (path,) = logs(tmp_path)
     assert [record.lsn for record in written(path)] == [1]
     subject.close()
+
+
+def test_what_is_appended_to_a_stream_finds_its_place_at_once(tmp_path: Path) -> None:
+    """RocksDB took the option that rocksdict has no call for, and still has the others."""
+    subject = engine(tmp_path / "grid")
+    subject.open()
+    subject.close()
+    newest = max((tmp_path / "grid").glob("OPTIONS-*"))
+    options = dict(line.strip().split("=", 1) for line in newest.read_text().splitlines() if "=" in line)
+    key = page_key(1 << WRITER_SHIFT | 2, 3, 4, 5)
+    assert stream_pages(1 << WRITER_SHIFT | 2, 3, 4) == key[:12]
+    assert options["memtable_insert_with_hint_prefix_extractor"] == f"rocksdb.FixedPrefix.{1 + len(key) - 8}"
+    assert options["allow_concurrent_memtable_write"] == "false"
+    assert options["write_buffer_size"] == str(module.WRITE_BUFFER_BYTES)
+    assert options["compression"] == "kLZ4Compression"

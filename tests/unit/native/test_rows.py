@@ -83,6 +83,18 @@ def test_a_column_is_what_is_there_in_a_row(seed: int) -> None:
     assert found == [run for number in numbers[begin:end] for run in runs[number, "a"]]
 
 
+@pytest.mark.parametrize("seed", seeds_of("outlines", 10))
+def test_both_tell_the_same_of_runs(seed: int) -> None:
+    """Their topics and sizes before they are in the log, and which of a turn have properties."""
+    rng = Random(seed)
+    turn = {stream: [logged(rng) for _ in range(rng.choice((1, 9)))] for stream in range(30)}
+    runs = [found.run for row in turn.values() for found in row]
+    for reader in readers():
+        assert reader.outline(runs) == ([run.topic for run in runs], [run.count for run in runs])
+        assert reader.sizes(tuple(runs)) == (sum(run.count for run in runs), sum(len(run.wire) for run in runs))
+        assert reader.described(turn) == [run for run in runs if run.raw_properties]
+
+
 def test_what_is_no_run_of_the_log_is_refused() -> None:
     """Instead of being read as one."""
     run = logged(Random(1))
@@ -92,3 +104,8 @@ def test_what_is_no_run_of_the_log_is_refused() -> None:
                 readers()[-1].survey(wrong, 0, 1, 10, 10)
             with pytest.raises(TypeError):
                 readers()[-1].totals(wrong)
+            with pytest.raises(TypeError):
+                readers()[-1].described({1: wrong})
+        for ask in (readers()[-1].outline, readers()[-1].sizes):
+            with pytest.raises(TypeError):
+                ask([run])

@@ -44,9 +44,11 @@ def test_both_twins_offer_the_same() -> None:
     """Every exported name, and the mode bits. Where nothing was compiled this fails: both have to be tested."""
     from iot_mqtt.native import (
         _appending,
+        _changes,
         _connecting,
         _lines,
         _pure_appending,
+        _pure_changes,
         _pure_connecting,
         _pure_lines,
         _pure_records,
@@ -76,6 +78,9 @@ def test_both_twins_offer_the_same() -> None:
         "serve",
         "write_at",
         "NUMBER",
+        "merge",
+        "record",
+        "put_all",
         "Turns",
         "accept",
         "receive",
@@ -86,6 +91,9 @@ def test_both_twins_offer_the_same() -> None:
     assert native.lines in (_lines.lines, _pure_lines.lines)
     assert native.object_line in (_lines.object_line, _pure_lines.object_line)
     assert native.serve in (_syncing.serve, _pure_syncing.serve)
+    assert native.merge in (_changes.merge, _pure_changes.merge)
+    assert native.record in (_changes.record, _pure_changes.record)
+    assert native.put_all in (_changes.put_all, _pure_changes.put_all)
     assert native.write_at in (_syncing.write_at, _pure_syncing.write_at)
     assert native.accept in (_sockets.accept, _pure_sockets.accept)
     assert native.send_end in (_sockets.send_end, _pure_sockets.send_end)
