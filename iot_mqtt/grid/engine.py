@@ -20,18 +20,11 @@ from functools import partial
 from os import fsync, getpid, posix_fallocate, strerror
 from pathlib import Path
 from struct import Struct
-from tempfile import TemporaryDirectory
 from typing import Final, cast
 
 from rocksdict import (
     AccessType,
-    BlockBasedIndexType,
-    BlockBasedOptions,
-    Cache,
     Checkpoint,
-    DBCompressionType,
-    DBRecoveryMode,
-    Options,
     Rdict,
     ReadOptions,
     WriteBatch,
@@ -40,9 +33,11 @@ from rocksdict import (
 
 from iot_mqtt import native
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.grid import engine_options
 from iot_mqtt.grid.commit_log import CommitLog, pending, segments
 from iot_mqtt.grid.commit_record import decode, encode
 from iot_mqtt.grid.disk import left_on
+from iot_mqtt.grid.engine_options import MERGED_BYTES, WRITE_BUFFER_BYTES
 from iot_mqtt.grid.faults import Damaged, InUse, OpenFault, TooNew
 from iot_mqtt.grid.garbage import next_range, tables
 from iot_mqtt.grid.tags import TAGS
@@ -63,9 +58,6 @@ OWNER: Final = "owner.pid"
 APPLIED: Final = b"\x00applied"
 
 MIB: Final = 1 << 20
-CACHE_BYTES: Final = 8 * MIB
-#: More than a segment of the log takes as entries, mostly: a memory table is closed with its segment.
-WRITE_BUFFER_BYTES: Final = 24 * MIB
 #: RocksDB's names for the closed memory tables that are not in tables, and for the entries of the open one.
 UNWRITTEN: Final = "rocksdb.num-immutable-mem-table"
 ACTIVE: Final = "rocksdb.num-entries-active-mem-table"
@@ -73,8 +65,6 @@ ACTIVE: Final = "rocksdb.num-entries-active-mem-table"
 #: until it is opened anew: without ``Env`` and a manager of files, which rocksdict has not, it does not try again.
 TABLES: Final = "rocksdb.live-sst-files-size"
 FAILURES: Final = "rocksdb.background-errors"
-#: Tables that are merged at once have about so many bytes at most, and so have what they become.
-MERGED_BYTES: Final = 256 * MIB
 #: Level 0 is merged as a whole, which has four memory tables, or some more.
 PASSING_BYTES: Final = MERGED_BYTES + 5 * WRITE_BUFFER_BYTES
 #: A write that RocksDB holds back (compaction is behind) is tried again after this many seconds, this often.
@@ -381,7 +371,7 @@ class Engine:
                 sync_directory(parent)
 
     def _connect(self) -> Rdict:
-        settings = _options()
+        settings = engine_options.made()
         # Named, or rocksdict would take the column family's options from those the last process saved.
         try:
             return Rdict(str(self.directory), settings, {"default": settings}, AccessType.read_write())
@@ -440,55 +430,6 @@ def read_format(directory: Path, record: bytes) -> tuple[int, int]:
         raise Damaged(directory, "the format record is unreadable")
     _, major, minor = _FORMAT.unpack_from(record)
     return major, minor
-
-
-#: What rocksdict has no call for, as RocksDB writes its options down. In a stream of the log each key comes behind the
-#: one before it: with a note of where that was, for all that begins as they do (``log.keys``, behind a tag), to find
-#: its place takes a third of the time.
-_MORE_OPTIONS: Final = """[Version]
-  rocksdb_version=9.0.0
-  options_file_version=1.1
-[DBOptions]
-[CFOptions "default"]
-  memtable_insert_with_hint_prefix_extractor=rocksdb.FixedPrefix.13
-[TableOptions/BlockBasedTable "default"]
-"""
-_RAW: Final = '{"raw_mode":true,"prefix_extractors":{}}'
-
-
-def _options() -> Options:
-    with TemporaryDirectory() as folder:
-        (Path(folder) / "OPTIONS-000001").write_text(_MORE_OPTIONS)
-        (Path(folder) / "rocksdict-config.json").write_text(_RAW)
-        _, families = Options.load_latest(folder)
-    options = families["default"]
-    table = BlockBasedOptions()
-    table.set_block_cache(Cache(CACHE_BYTES))
-    table.set_bloom_filter(10, False)  # noqa: FBT003 - rocksdict's signature
-    table.set_cache_index_and_filter_blocks(True)
-    # In parts: whole, those of a big table would drive everything else out of the cache (reading the log: 3 times
-    # as fast).
-    table.set_index_type(BlockBasedIndexType.two_level_index_search())
-    table.set_partition_filters(True)
-    table.set_pin_top_level_index_and_filter(True)
-    options.create_if_missing(True)  # noqa: FBT003
-    # For directories of versions that left the log to RocksDB.
-    options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
-    options.set_block_based_table_factory(table)
-    options.set_compression_type(DBCompressionType.lz4())
-    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
-    options.set_max_write_buffer_number(3)
-    # One thread writes; to leave room for more would take it half as long again.
-    options.set_allow_concurrent_memtable_write(False)
-    options.set_max_compaction_bytes(MERGED_BYTES)
-    options.set_max_background_jobs(2)
-    options.set_max_open_files(128)
-    # RocksDB's own text log and statistics: kept small, written rarely.
-    options.set_keep_log_file_num(2)
-    options.set_max_log_file_size(MIB)
-    options.set_stats_dump_period_sec(0)
-    options.set_stats_persist_period_sec(0)
-    return options
 
 
 def _behind(prefix: bytes) -> bytes:

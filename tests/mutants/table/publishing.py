@@ -246,8 +246,8 @@ PUBLISHING: Final = (
     Mutation(
         "publishing.rows-know-no-steps",
         "iot_mqtt/broker/publishing/path.py",
-        "if found.above is not MIXED or found.steps:",
-        "if found.above is not MIXED:",
+        "if found.above is not MIXED or found.steps:\n                    break",
+        "if found.above is not MIXED:\n                    break",
         ("tests/unit/broker/test_unheard.py",),
         "what comes in a row is not recorded for a node that is not heard",
     ),

@@ -16,6 +16,7 @@ from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid import engine as module
 from iot_mqtt.grid.commit_record import Record, encode
 from iot_mqtt.grid.engine import Engine
+from iot_mqtt.grid.engine_options import WRITE_BUFFER_BYTES
 from iot_mqtt.grid.faults import Damaged
 from iot_mqtt.grid.log.keys import page_key, stream_pages
 from iot_mqtt.ports.log import WRITER_SHIFT
@@ -257,5 +258,5 @@ def test_what_is_appended_to_a_stream_finds_its_place_at_once(tmp_path: Path) ->
     assert stream_pages(1 << WRITER_SHIFT | 2, 3, 4) == key[:12]
     assert options["memtable_insert_with_hint_prefix_extractor"] == f"rocksdb.FixedPrefix.{1 + len(key) - 8}"
     assert options["allow_concurrent_memtable_write"] == "false"
-    assert options["write_buffer_size"] == str(module.WRITE_BUFFER_BYTES)
+    assert options["write_buffer_size"] == str(WRITE_BUFFER_BYTES)
     assert options["compression"] == "kLZ4Compression"
