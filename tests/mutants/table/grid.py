@@ -95,8 +95,8 @@ GRID: Final = (
     Mutation(
         "grid.weight-of-properties",
         _PAGES,
-        "weight = size + sum([_WRITTEN_WEIGHT * len(runs) + _properties(runs) for runs in written.values()])",
-        "weight = size + sum([_WRITTEN_WEIGHT * len(runs) for runs in written.values()])",
+        "sum(map(len, written.values())) + _properties(described(written))",
+        "sum(map(len, written.values()))",
         (_WRITTEN,),
         "messages with many properties take several times the memory that the cache may have",
     ),
