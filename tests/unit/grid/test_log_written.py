@@ -74,7 +74,7 @@ def test_readers_of_what_is_older_get_half_of_the_room() -> None:
 
 PROPERTIES = pytest.mark.parametrize(
     ("pairs", "payload", "count"),
-    [(0, 20, 1_400), (0, 2_000, 450), (8, 100, 330), (100, 100, 40), (1_000, 10, 6)],
+    [(0, 20, 1_400), (0, 2_000, 450), (8, 100, 700), (100, 100, 90), (1_000, 10, 16)],
     ids=["small", "large", "a few properties", "many properties", "a thousand properties"],
 )
 
