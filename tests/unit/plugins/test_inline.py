@@ -14,6 +14,10 @@ from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, settings, vendors
 COMMAND = Command(1, "d", {"v": 1}, b"", None)
 
 
+#: However busy the machine is, nothing that a codec does is slow.
+PATIENT = {"slow_call": 60.0, "slow_frame": 60.0}
+
+
 def connected(here: House, deed: str, **limits: Any) -> tuple[Any, FakeSink]:
     """A connection to a codec that does this with a frame that is b"x"."""
     source = PLAIN.replace(
@@ -40,7 +44,7 @@ DEEDS = {
 def test_what_came_before_a_bad_frame_is_not_lost(here: House, deed: str) -> None:
     """Unless it is garbage, of which nothing is believed, or an exit; and nothing is told afterwards."""
     expected = DEEDS[deed]
-    runner, sink = connected(here, deed)
+    runner, sink = connected(here, deed, **PATIENT)
     assert runner.decode([b"1", b"2", b"x", b"3"])
     runner.decode([b"4"])
     runner.encode(COMMAND)
@@ -76,7 +80,7 @@ def test_a_command_that_cannot_be_encoded_has_failed_and_the_connection_goes_on(
     cannot help it, and is not held off.
     """
     write_plugin(here.site, "acme", "1.0", PLAIN.replace('return f"', ENCODING))
-    here.start(acme=settings(isolation))
+    here.start(acme=settings(isolation, **PATIENT))
     opened, sink = here.connect("acme")
     until(lambda: bool(sink.got))
     opened.runner.welcome()
