@@ -236,10 +236,10 @@ def _topic(facts: Facts) -> Iterator[Finding]:
     said = 0
     for topic in facts.unwanted[: max(_TOPICS, _COMPARED // len(filters))] if filters else ():
         near = nearest(filters, topic, certain=True)
-        if near is not None:
+        if near is not None and _may(facts, "receive", topic):
             said += 1
             text = f"somebody publishes to {topic!r}, and nobody gets it; it has {near.filter!r}: {near.difference}"
-            yield Finding("near_miss", Weight.DELAYS, text, None, facts.node, _instead(near.instead))
+            yield Finding("near_miss", Weight.DELAYS, text, None, facts.node, _instead(facts, near.instead))
         if said == _MOST:
             return
 
@@ -252,9 +252,8 @@ def _asked(facts: Facts, filters: list[str], topic: str) -> Finding:
             text = f"none of its {len(filters)} subscriptions matches {topic!r}, and none comes near it"
             return Finding("no_matching_subscription", Weight.STOPS, text, None, facts.node)
         text = f"no subscription matches {topic!r}; the nearest is {near.filter!r}: {near.difference}"
-        return Finding("no_matching_subscription", Weight.STOPS, text, None, facts.node, _instead(near.instead))
-    answer = facts.rights("receive", topic, 0, False)  # noqa: FBT003 - the signature of ``Rights``
-    if answer is not None and not answer.allowed:
+        return Finding("no_matching_subscription", Weight.STOPS, text, None, facts.node, _instead(facts, near.instead))
+    if not _may(facts, "receive", topic):
         rule = rule_text(facts, "receive", topic, "")
         text = f"{matching[0].filter!r} matches {topic!r}, but it may not receive that{_as(facts)}{rule}"
         return Finding("denied_delivery", Weight.STOPS, text, None, facts.node, "iot-mqtt ctl auth may")
@@ -265,8 +264,15 @@ def _asked(facts: Facts, filters: list[str], topic: str) -> Finding:
     return Finding("topic_matches", Weight.SAYS, text, None, facts.node)
 
 
-def _instead(filter: str | None) -> str | None:
-    return None if filter is None else f"subscribe to {filter!r}"
+def _may(facts: Facts, action: str, asked: str) -> bool:
+    """As far as that can be known."""
+    answer = facts.rights(action, asked, 0, False)  # noqa: FBT003 - the signature of ``Rights``
+    return answer is None or answer.allowed
+
+
+def _instead(facts: Facts, filter: str | None) -> str | None:
+    """Nobody is told to subscribe to what he may not have."""
+    return None if filter is None or not _may(facts, "subscribe", filter) else f"subscribe to {filter!r}"
 
 
 # Commands.

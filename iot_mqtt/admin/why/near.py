@@ -25,7 +25,12 @@ class Near(NamedTuple):
 def _words(filter: str) -> tuple[str, frozenset[str]]:
     """What topics are held against, and its levels that are no wildcards."""
     plain = plain_filter(filter)
-    return plain, frozenset(_bare(level) for level in plain.split("/") if level not in ("+", "#", ""))
+    return plain, frozenset(map(_bare, _names(plain.split("/"))))
+
+
+def _names(levels: list[str]) -> list[str]:
+    """Those that are no wildcards, and not empty."""
+    return [level for level in levels if level not in ("+", "#", "")]
 
 
 def _bare(level: str) -> str:
@@ -39,13 +44,16 @@ def plain_filter(filter: str) -> str:
 
 
 def nearest(filters: Iterable[str], topic: str, *, certain: bool = False) -> Near | None:
-    """Of filters that do not match, the one that comes closest; ``certain``: only where a mistake is likely."""
+    """Of filters that do not match, the one that comes closest; ``certain``: only where a mistake is likely. One that
+    names levels has at least one of the topic's.
+    """
     best: tuple[int, Near] | None = None
     levels = frozenset(map(_bare, topic.split("/")))
     for filter, _ in zip(filters, range(MOST), strict=False):
         plain, words = _words(filter)
         # One level may be another one, or too many. Most filters are farther away, and looked at no closer.
-        if len(words - levels) > 1 and topic[:1] != "$":
+        far = len(words - levels) > 1 or words.isdisjoint(levels) if words else certain
+        if far and topic[:1] != "$":
             continue
         found = _compared(filter, plain, topic)
         if found is not None and (best is None or found[0] < best[0]) and not (certain and found[0] > _LEVEL):
@@ -84,12 +92,16 @@ def _by_levels(filter: str, wanted: list[str], levels: list[str]) -> tuple[int, 
             instead = "/".join([*wanted[:-1], "#"]) if at >= len(wanted) - 1 and wanted[-1] == "+" else deeper
             return _LEVEL, Near(filter, "the topic has one level more than the filter", instead)
     for at in sorted(range(len(wanted)), key=lambda at: wanted[at] != "+"):
-        shorter = "/".join([*wanted[:at], *wanted[at + 1 :]])
+        rest = [*wanted[:at], *wanted[at + 1 :]]
+        # A wildcard behind the level would match what stands in its place: that is another word.
+        if wanted[at] != "+" and (not _names(rest) or rest[at : at + 1] in (["+"], ["#"])):
+            continue
+        shorter = "/".join(rest)
         if shorter and len(levels) == len(wanted) - 1 and matches(shorter, topic):
             return _LEVEL, Near(filter, "the topic has one level less than the filter", shorter)
     if wanted[-1] != "#" and len(levels) == len(wanted):
         wrong = [at for at, (want, level) in enumerate(zip(wanted, levels, strict=True)) if want not in ("+", level)]
-        if len(wrong) == 1 and len(wanted) > 1:
+        if len(wrong) == 1 and _names([*wanted[: wrong[0]], *wanted[wrong[0] + 1 :]]):
             at = wrong[0]
             return _WORD, Near(filter, f"level {at + 1} is {wanted[at]!r} there, and {levels[at]!r} in the topic", None)
     return None

@@ -344,6 +344,50 @@ def test_a_filter_that_is_far_away_is_not_near() -> None:
     assert near.nearest(["plant/1/temp"], "plant/2/temp", certain=True) is None
 
 
+@pytest.mark.parametrize(
+    ("filter", "topic"),
+    [
+        ("press9/#", "heartbeat"),
+        ("cmd/+", "alive"),
+        ("+/cmd", "alive"),
+        ("cmd/+", "hall/1"),
+        ("plant/locked/#", "plant/open"),
+        ("plant/locked/+", "plant/open"),
+    ],
+)
+def test_a_filter_is_not_near_for_what_its_wildcards_match(filter: str, topic: str) -> None:
+    """Its names have to be in the topic, where they stand in the filter."""
+    assert near.nearest([filter], topic) is None
+
+
+@pytest.mark.parametrize("filter", ["+", "+/+", "/#", "+/+/#"])
+def test_a_filter_of_wildcards_is_near_to_what_was_asked_for_only(filter: str) -> None:
+    """Every topic has something in common with it."""
+    topic = "heartbeat" if filter != "+" else "hall/heartbeat"
+    wanted = replace(WELL, subscriptions=(Subscription(filter, 1),), unwanted=(topic,))
+    assert [one.code for one in findings(wanted)] == ["well"]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "helps"),
+    [(("receive", "subscribe"), ["subscribe to 'plant/#'"]), (("receive",), [None]), (("subscribe",), [])],
+)
+def test_a_near_miss_is_told_to_whom_it_would_help(allowed: tuple[str, ...], helps: list[str | None]) -> None:
+    """Who may not receive the topic misses nothing; who may not subscribe to what matches it is not told to."""
+    wanted = replace(
+        WELL,
+        subscriptions=(Subscription("plant/+", 1),),
+        unwanted=("plant/1/temp",),
+        rights=lambda action, asked, qos, retain: Answer(action in allowed, ""),
+    )
+    assert [one.helps for one in findings(wanted) if one.code == "near_miss"] == helps
+    (asked,) = [one for one in findings(replace(wanted, topic="plant/1/temp")) if one.code != "well"]
+    assert (asked.code, asked.helps) == (
+        "no_matching_subscription",
+        "subscribe to 'plant/#'" if "subscribe" in allowed else None,
+    )
+
+
 async def _facts(asked: str, topic: str | None) -> Facts:
     denied = trouble("denied_publish", "x")
     denies = Answer(False, "no", "acl", 7, "deny publish x")
