@@ -175,6 +175,14 @@ def _denied_publish(broker: BrokerProcess, client_id: str) -> None:
     assert client.expect(wire.PUBACK).reason() == 0x87
 
 
+def _refused_publisher(broker: BrokerProcess, client_id: str) -> None:
+    """What it has subscribed to is refused to another one."""
+    _subscribed("secret/news")(broker, client_id)
+    with enter(broker, "alice", "mute") as publisher:
+        publisher.publish("secret/news", b"x", qos=1, packet_id=1)
+        assert publisher.expect(wire.PUBACK).reason() == 0x87
+
+
 def _denied_subscribe(broker: BrokerProcess, client_id: str) -> None:
     client = _keep(enter(broker, "alice", client_id))
     client.send(wire.subscribe(1, [("hidden/door", 0)], version=5))
@@ -398,6 +406,7 @@ FAULTS = [
     Fault("carols", "banned", ("user 'carol'", "left the company"), _banned(user="carol")),
     Fault("banned-address", "banned", ("address '127.0.0.9'", "left the company"), _banned_address),
     Fault("speaker", "denied_publish", ("'secret/plans'", "'alice'", "deny publish secret/#"), _denied_publish),
+    Fault("reader", "denied_publish", ("'mute'", "'secret/news'"), _refused_publisher, "secret/news"),
     Fault("listener", "denied_subscribe", ("'hidden/door'", "'alice'", "deny subscribe hidden/#"), _denied_subscribe),
     Fault("willful", "will_denied", ("'secret/last'", "'alice'", "deny publish secret/#"), _will_refused),
     Fault("taken", "taken_over", ("127.0.0.3:", "127.0.0.1:"), _taken_over),

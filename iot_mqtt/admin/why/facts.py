@@ -34,6 +34,14 @@ def _nothing(action: str, asked: str, qos: int, retain: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Denied:
+    """Somebody whose rights did not cover a topic."""
+
+    client_id: str
+    trouble: Trouble
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """At one moment, on one node."""
 
@@ -65,6 +73,8 @@ class Facts:
     home: Home | None = None
     #: What it should get.
     topic: str | None = None
+    #: Others whose rights did not cover that topic.
+    denied: tuple[Denied, ...] = ()
     #: Topics that something was published to, and that nobody had subscribed to.
     unwanted: tuple[str, ...] = ()
     #: What the grid, or a file, did not answer in time.

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
+
+#: Seconds for which what was dropped or refused counts as going on.
+FRESH: Final = 3600.0
 
 
 class Weight(IntEnum):

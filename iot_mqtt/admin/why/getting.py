@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from iot_mqtt.admin.why import sharing
+from iot_mqtt.admin.why import denials, sharing
 from iot_mqtt.admin.why.coming import rule_text
 from iot_mqtt.admin.why.facts import Facts
-from iot_mqtt.admin.why.finding import Finding, Weight
+from iot_mqtt.admin.why.finding import FRESH, Finding, Weight
 from iot_mqtt.admin.why.near import nearest, plain_filter
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.devices import State, StoredCommand
@@ -20,8 +20,6 @@ _MOST: Final = 3
 #: Comparisons of topics with filters, about, and topics that are looked at whatever that takes.
 _COMPARED: Final = 5_000
 _TOPICS: Final = 10
-#: Seconds for which what was dropped counts as going on.
-_FRESH: Final = 3600.0
 
 #: What was dropped or refused → what is the matter, and what would help.
 _DROPS: Final[dict[str, tuple[str, str, str]]] = {
@@ -126,6 +124,7 @@ def findings(facts: Facts) -> Iterator[Finding]:
     yield from _subscriptions(facts)
     yield from sharing.findings(facts)
     yield from _topic(facts)
+    yield from denials.of_publishers(facts)
     yield from _commands(facts)
 
 
@@ -181,7 +180,7 @@ def _paused(facts: Facts, why: str) -> Finding:
 
 
 def _trouble(facts: Facts, one: Trouble) -> Iterator[Finding]:
-    fresh = facts.now - one.last < _FRESH
+    fresh = facts.now - one.last < FRESH
     weight = Weight.LOSES if fresh else Weight.WAS
     denial = _DENIALS.get(one.code)
     if denial is not None:

@@ -59,9 +59,11 @@ class WhyResources(Resource):
         """Without what this caller may not see."""
         caller = call.caller
         if caller is not None and caller.role < Role.OPERATOR:
-            facts = replace(facts, bans=(), rights=_unsaid)
+            facts = replace(facts, bans=(), rights=_unsaid, denied=())
         if call.user is not None and not self._lets()(call.user, "command", facts.asked):
             facts = replace(facts, commands=())
+        if call.user is not None and facts.topic is not None and not self._lets()(call.user, "receive", facts.topic):
+            facts = replace(facts, denied=())
         return facts
 
     def schemas(self) -> Schemas:

@@ -32,6 +32,9 @@ def together(answers: Sequence[Answer], missing: Mapping[str, str]) -> dict[str,
     first = max(answers, key=lambda one: (one["client"] is not None, one["session"] is not None))
     lists = {name: _put_together(answers, name, by) for name, by in _LISTS.items()}
     found = [*_findings(first, answers), *_unheard(first, missing)]
+    if any(one["weight"] >= Weight.DELAYS for one in found):
+        # Nothing keeps messages from it here, but something does elsewhere.
+        found = [one for one in found if one["code"] != "well"]
     found.sort(key=lambda one: (-one["weight"], -(one["since"] or 0.0)))
     return {**first, **lists, "findings": found}
 

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from iot_mqtt.admin.why import places
-from iot_mqtt.admin.why.facts import Facts
+from iot_mqtt.admin.why import denials, places
+from iot_mqtt.admin.why.facts import Denied, Facts
 from iot_mqtt.admin.why.finding import Finding, Weight, ordered
 from iot_mqtt.admin.why.near import Near
-from iot_mqtt.ports.recent import Trouble
 from iot_mqtt.uplink.desk import RuleInfo
 
-#: Subscribers who are named one by one as denied, away or troubled; the rest is in the lists.
+#: Subscribers who are named one by one as denied or away; the rest is in the lists.
 _MOST: Final = 3
 #: Only for subscribers.
 _ONLY: Final = "only"
@@ -58,14 +57,6 @@ class Retained:
 
 
 @dataclass(frozen=True, slots=True)
-class Denied:
-    """Somebody whose rights did not cover the topic."""
-
-    client_id: str
-    trouble: Trouble
-
-
-@dataclass(frozen=True, slots=True)
 class TopicFacts:
     """At one moment, on one node."""
 
@@ -106,7 +97,7 @@ def findings(facts: TopicFacts) -> Iterator[Finding]:
     """What keeps messages of the topic from somebody."""
     yield from _rules(facts)
     yield from _subscribers(facts)
-    yield from _denied(facts)
+    yield from denials.of_all(facts.place, facts.denied)
     # Where nobody asks for a client, these say how the node is.
     yield from places.findings(replace(facts.place, client=None, session=None, home=None))
 
@@ -152,16 +143,6 @@ def _subscribers(facts: TopicFacts) -> Iterator[Finding]:
         text = f"the group {group!r} shares it: each message goes to one of {there} connected members here"
         weight = Weight.SAYS if there else Weight.DELAYS
         yield Finding("shared_group", weight, text, None, node, "iot-mqtt ctl groups list")
-
-
-def _denied(facts: TopicFacts) -> Iterator[Finding]:
-    for one in facts.denied[:_MOST]:
-        trouble = one.trouble
-        what = {"denied_publish": "may not publish to", "denied_subscribe": "may not subscribe to"}.get(
-            trouble.code, "may not have"
-        )
-        text = f"{one.client_id!r} {what} {trouble.topic!r}: it was refused {trouble.count} times"
-        yield Finding(trouble.code, Weight.LOSES, text, trouble.last, facts.place.node, "iot-mqtt ctl auth may")
 
 
 # Several nodes.

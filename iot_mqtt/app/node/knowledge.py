@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from iot_mqtt.admin.why.facts import Facts, Home, Rights
 from iot_mqtt.app.node.look_ups import LookUps
+from iot_mqtt.app.node.topic_knowledge import denied
 from iot_mqtt.auth.bans import BanBook
 from iot_mqtt.auth.explaining import Answer, Question
 from iot_mqtt.auth.service import Access
@@ -108,6 +109,7 @@ class Knowledge:
             uplink=view.uplink(),
             cluster=view.cluster.info(),
             topic=topic,
+            denied=() if topic is None else tuple(denied(view, topic)),
             unwanted=tuple(view.unwanted(_TOPICS)) if subscriptions else (),
             kept=self._access.kept,
             session=session,

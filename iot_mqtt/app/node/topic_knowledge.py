@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import starmap
 
-from iot_mqtt.admin.why.facts import Facts
+from iot_mqtt.admin.why.facts import Denied, Facts
 from iot_mqtt.admin.why.near import Near, nearest
-from iot_mqtt.admin.why.topics import Denied, Publisher, Retained, Subscriber, TopicFacts
+from iot_mqtt.admin.why.topics import Publisher, Retained, Subscriber, TopicFacts
 from iot_mqtt.auth.explaining import Question
 from iot_mqtt.auth.service import Access
 from iot_mqtt.broker.publishing.steps import Steps
@@ -63,7 +64,7 @@ class TopicKnowledge:
             subscribers=tuple(self._subscriber(view, one.client_id, one.subscription, topic) for one in found),
             count=sum(one.sessions for one in every),
             publishers=tuple(_publishers(self._recorder, topic)),
-            denied=tuple(Denied(client, one) for client, one in view.counters.recent.about(_about(topic), _PUBLISHERS)),
+            denied=tuple(denied(view, topic)),
             retained=Retained(len(kept[0].payload), kept[0].qos, kept[0].publisher) if kept else None,
             recorded=self._recorded(topic.encode()),
             rules=tuple(self._rules(topic)),
@@ -103,6 +104,11 @@ class TopicKnowledge:
     async def _near(self, view: View, topic: str) -> Near | None:
         filters = await view.subscribing.routes(None, None, _FILTERS)
         return nearest((one.filter for one in filters), topic)
+
+
+def denied(view: View, topic: str) -> Iterator[Denied]:
+    """Whose rights did not cover the topic, the last ones first."""
+    return starmap(Denied, view.counters.recent.about(_about(topic), _PUBLISHERS))
 
 
 def _about(topic: str) -> Callable[[str, str], bool]:

@@ -11,7 +11,7 @@ import pytest
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import Caller, Role
 from iot_mqtt.admin.why import near, topics
-from iot_mqtt.admin.why.facts import Facts, Home
+from iot_mqtt.admin.why.facts import Denied, Facts, Home
 from iot_mqtt.admin.why.finding import Finding, Weight
 from iot_mqtt.admin.why.resource import WhyResources, answer, findings, slowest
 from iot_mqtt.admin.why.together import together
@@ -309,6 +309,21 @@ def test_a_denial_of_a_reserved_topic_is_none_of_rules(code: str) -> None:
     assert ["notification_topic" in text for text in texts] == [False, True]
 
 
+def test_a_publisher_that_is_refused_is_why_a_topic_does_not_come() -> None:
+    """Whichever node it is at; what the client itself was refused is among its troubles."""
+    refused = Denied("press", trouble("denied_publish", "a/b", count=3))
+    own, reader = Denied("c", trouble("denied_publish", "a/b")), Denied("d", trouble("denied_subscribe", "a/+"))
+    asked = replace(WELL, topic="a/b", denied=(own, reader, refused))
+    found = findings(asked)
+    assert [one.code for one in found] == ["denied_publish", "topic_matches"]
+    assert found[0].text == "'press' may not publish to 'a/b': it was refused 3 times"
+    there = replace(UNKNOWN, node="n2", topic="a/b", denied=(refused,))
+    answers = [answer(one, contents=True) for one in (replace(asked, denied=()), there)]
+    assert [one["code"] for one in together(answers, {})["findings"]] == ["denied_publish", "topic_matches"]
+    long_ago = replace(asked, now=NOW + 5000)
+    assert [one.code for one in findings(long_ago)] == ["denied_publish", "well", "topic_matches"]
+
+
 @pytest.mark.parametrize(
     ("filter", "topic", "difference", "instead"),
     [
@@ -392,7 +407,10 @@ async def _facts(asked: str, topic: str | None) -> Facts:
     denied = trouble("denied_publish", "x")
     denies = Answer(False, "no", "acl", 7, "deny publish x")
     command = StoredCommand("k1", "c", State.FAILED, NOW - 9)
-    return replace(WELL, bans=(BAN,), troubles=(denied,), commands=(command,), rights=lambda *_: denies)
+    others = (Denied("d", trouble("denied_publish", "a/b")),)
+    return replace(
+        WELL, topic=topic, denied=others, bans=(BAN,), troubles=(denied,), commands=(command,), rights=lambda *_: denies
+    )
 
 
 def _lets(user: str, action: str, asked: str, qos: int = 1, *, retain: bool = False) -> bool:
@@ -413,7 +431,9 @@ def test_who_may_see_clients_does_not_see_bans_rules_and_commands_of_others(
 ) -> None:
     """As everywhere else in the API."""
     (route,) = WhyResources(_facts, lambda: _lets).routes
-    found: Any = run(cast(Any, route.handler(Call({"client_id": "c"}, caller=Caller("x", role, scope)))))
+    call = Call({"client_id": "c"}, {"topic": "a/b"}, caller=Caller("x", role, scope))
+    found: Any = run(cast(Any, route.handler(call)))
+    assert ("'d' may not publish" in str(found["findings"])) is (rule and commands > 0)
     denied = next(one for one in found["findings"] if one["code"] == "denied_publish")
     assert (len(found["bans"]), len(found["commands"])) == (bans, commands)
     assert ("deny publish x" in denied["text"]) is rule
