@@ -183,6 +183,21 @@ def _refused_publisher(broker: BrokerProcess, client_id: str) -> None:
         assert publisher.expect(wire.PUBACK).reason() == 0x87
 
 
+def _unretained(filter: str, options: int) -> Callable[[BrokerProcess, str], None]:
+    """What is retained meanwhile does not come to a session that comes back and subscribes again."""
+
+    def subscribe(broker: BrokerProcess, client_id: str) -> None:
+        client = _client(broker, client_id, expiry=600)
+        client.subscribe((filter, options))
+        client.disconnect()
+        with _client(broker, f"keeper-{client_id}") as keeper:
+            keeper.publish(f"board/{client_id}", b"x", retain=True)
+            keeper.ping()
+        _subscribed(filter, options, expiry=600)(broker, client_id)
+
+    return subscribe
+
+
 def _denied_subscribe(broker: BrokerProcess, client_id: str) -> None:
     client = _keep(enter(broker, "alice", client_id))
     client.send(wire.subscribe(1, [("hidden/door", 0)], version=5))
@@ -407,6 +422,11 @@ FAULTS = [
     Fault("banned-address", "banned", ("address '127.0.0.9'", "left the company"), _banned_address),
     Fault("speaker", "denied_publish", ("'secret/plans'", "'alice'", "deny publish secret/#"), _denied_publish),
     Fault("reader", "denied_publish", ("'mute'", "'secret/news'"), _refused_publisher, "secret/news"),
+    Fault("deaf", "retained_not_sent", ("'board/deaf'", "Handling 2"), _unretained("board/deaf", 0x21), "board/deaf"),
+    Fault(
+        "again", "retained_not_sent", ("'board/again'", "Handling 1"), _unretained("board/again", 0x11), "board/again"
+    ),
+    Fault("sharer", "retained_not_sent", ("is shared",), _unretained("$share/g/board/sharer", 1), "board/sharer"),
     Fault("listener", "denied_subscribe", ("'hidden/door'", "'alice'", "deny subscribe hidden/#"), _denied_subscribe),
     Fault("willful", "will_denied", ("'secret/last'", "'alice'", "deny publish secret/#"), _will_refused),
     Fault("taken", "taken_over", ("127.0.0.3:", "127.0.0.1:"), _taken_over),

@@ -268,6 +268,7 @@ describe("the way of a message", () => {
         disk_full: "node",
         node_drained: "node",
       },
+      ...{ retained_not_sent: "subscription", retained_limit: "client" },
       ...{ reading: "session", session_expired: "session", denied_subscribe: "subscription", grid_trouble: "node" },
     };
     for (const [code, place] of Object.entries(places)) expect(placeOf(code), code).toBe(place);

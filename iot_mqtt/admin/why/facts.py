@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from iot_mqtt.admin.why.near import plain_filter
 from iot_mqtt.auth.accounts import Kept
 from iot_mqtt.auth.explaining import Answer
 from iot_mqtt.broker.facade import AttemptInfo, ClientInfo, ClusterInfo, GroupShare, SessionInfo
@@ -14,6 +15,7 @@ from iot_mqtt.ports.bans import Ban
 from iot_mqtt.ports.devices import StoredCommand
 from iot_mqtt.ports.recent import Trouble
 from iot_mqtt.ports.status import BrokerInfo, LogInfo, UplinkInfo
+from iot_mqtt.topics import matches
 from iot_mqtt.values import Subscription
 
 #: (action, topic or filter or name, QoS, retained) → what the rules say of this client now; None: that cannot be asked.
@@ -75,6 +77,8 @@ class Facts:
     topic: str | None = None
     #: Others whose rights did not cover that topic.
     denied: tuple[Denied, ...] = ()
+    #: Whether a message is retained there.
+    retained: bool = False
     #: Topics that something was published to, and that nobody had subscribed to.
     unwanted: tuple[str, ...] = ()
     #: What the grid, or a file, did not answer in time.
@@ -100,6 +104,10 @@ class Facts:
     def connected_at(self) -> float | None:
         """None: it is not connected here."""
         return None if self.client is None else self.client.connected_at
+
+    def matching(self, topic: str) -> list[Subscription]:
+        """Its subscriptions that match the topic."""
+        return [one for one in self.subscriptions if matches(plain_filter(one.filter), topic)]
 
     @property
     def known(self) -> bool:

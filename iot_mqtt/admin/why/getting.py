@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from iot_mqtt.admin.why import denials, sharing
+from iot_mqtt.admin.why import denials, retained, sharing
 from iot_mqtt.admin.why.coming import rule_text
 from iot_mqtt.admin.why.facts import Facts
 from iot_mqtt.admin.why.finding import FRESH, Finding, Weight
-from iot_mqtt.admin.why.near import nearest, plain_filter
+from iot_mqtt.admin.why.near import nearest
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.devices import State, StoredCommand
 from iot_mqtt.ports.recent import Trouble
-from iot_mqtt.topics import matches
 
 #: Near misses and commands that are named.
 _MOST: Final = 3
@@ -221,6 +220,7 @@ def _subscriptions(facts: Facts) -> Iterator[Finding]:
         if one.no_local:
             text = f"its subscription {one.filter!r} is no-local: what it publishes itself does not come back to it"
             yield Finding("no_local", Weight.SAYS, text, None, facts.node, "subscribe without No Local")
+    yield from retained.of_subscriptions(facts)
 
 
 def _topic(facts: Facts) -> Iterator[Finding]:
@@ -231,6 +231,7 @@ def _topic(facts: Facts) -> Iterator[Finding]:
     filters = [one.filter for one in facts.subscriptions]
     if facts.topic is not None:
         yield _asked(facts, filters, facts.topic)
+        yield from retained.of_topic(facts, facts.topic)
         return
     said = 0
     for topic in facts.unwanted[: max(_TOPICS, _COMPARED // len(filters))] if filters else ():
@@ -244,7 +245,7 @@ def _topic(facts: Facts) -> Iterator[Finding]:
 
 
 def _asked(facts: Facts, filters: list[str], topic: str) -> Finding:
-    matching = [one for one in facts.subscriptions if matches(plain_filter(one.filter), topic)]
+    matching = facts.matching(topic)
     if not matching:
         near = nearest(filters, topic)
         if near is None:

@@ -63,7 +63,7 @@ class WhyResources(Resource):
         if call.user is not None and not self._lets()(call.user, "command", facts.asked):
             facts = replace(facts, commands=())
         if call.user is not None and facts.topic is not None and not self._lets()(call.user, "receive", facts.topic):
-            facts = replace(facts, denied=())
+            facts = replace(facts, denied=(), retained=False)
         return facts
 
     def schemas(self) -> Schemas:

@@ -110,6 +110,7 @@ class Knowledge:
             cluster=view.cluster.info(),
             topic=topic,
             denied=() if topic is None else tuple(denied(view, topic)),
+            retained=topic is not None and bool(view.retained(topic, None, 1)),
             unwanted=tuple(view.unwanted(_TOPICS)) if subscriptions else (),
             kept=self._access.kept,
             session=session,

@@ -325,6 +325,53 @@ def test_a_publisher_that_is_refused_is_why_a_topic_does_not_come() -> None:
 
 
 @pytest.mark.parametrize(
+    ("subscription", "words", "helps"),
+    [
+        (
+            Subscription("a/+", 1, retain_handling=2),
+            "'a/+': it asks for no retained",
+            "subscribe with Retain Handling 0",
+        ),
+        (Subscription("a/+", 1, retain_handling=1), "if that was there before", "subscribe with Retain Handling 0"),
+        (Subscription("$share/g/a/+", 1), "it is shared", "subscribe to 'a/+' as well"),
+        (Subscription("a/+", 1), "", ""),
+    ],
+)
+def test_what_is_retained_and_does_not_come_has_its_reason(subscription: Subscription, words: str, helps: str) -> None:
+    """Where a topic is asked for, and something is retained there; not where another subscription brings it."""
+    asked = replace(WELL, topic="a/b", retained=True, subscriptions=(subscription,))
+    found = [one for one in findings(asked) if one.code == "retained_not_sent"]
+    assert [(words in one.text, one.helps) for one in found] == ([(True, helps)] if words else [])
+    assert findings(asked)[0].code == ("retained_not_sent" if words else "well")
+    for other in (
+        replace(asked, retained=False),
+        replace(asked, topic="b"),
+        replace(asked, subscriptions=(subscription, Subscription("a/b"))),
+    ):
+        assert "retained_not_sent" not in [one.code for one in findings(other)]
+
+
+def test_a_subscription_that_is_as_old_as_its_connection_was_new() -> None:
+    """So that it had what is retained; a client that is away has to subscribe first."""
+    new = replace(CLIENT, connected_at=SESSION.created_at)
+    for client in (new, None):
+        asked = replace(
+            WELL, client=client, topic="a/b", retained=True, subscriptions=(Subscription("a/+", 1, retain_handling=1),)
+        )
+        assert "retained_not_sent" not in [one.code for one in findings(asked)]
+
+
+def test_subscriptions_that_ask_for_nothing_retained_are_said_once() -> None:
+    """Without a topic, too: it is how things are."""
+    quiet = [Subscription(f"a/{number}", 1, retain_handling=2) for number in range(3)]
+    found = findings(replace(WELL, subscriptions=tuple(quiet)))
+    assert [one.code for one in found] == ["well", "retained_not_sent"]
+    assert found[1].text == "its subscription 'a/0' and 2 more ask for no retained messages (Retain Handling 2)"
+    one = findings(replace(WELL, subscriptions=(quiet[0],)))[1]
+    assert one.text == "its subscription 'a/0' asks for no retained messages (Retain Handling 2)"
+
+
+@pytest.mark.parametrize(
     ("filter", "topic", "difference", "instead"),
     [
         ("Plant/1", "plant/1", "upper and lower case", "plant/1"),
