@@ -52,8 +52,8 @@ def nearest(filters: Iterable[str], topic: str, *, certain: bool = False) -> Nea
     for filter, _ in zip(filters, range(MOST), strict=False):
         plain, words = _words(filter)
         # One level may be another one, or too many. Most filters are farther away, and looked at no closer.
-        far = len(words - levels) > 1 or words.isdisjoint(levels) if words else certain
-        if far and topic[:1] != "$":
+        far = topic[:1] != "$" and (len(words - levels) > 1 or words.isdisjoint(levels)) if words else certain
+        if far:
             continue
         found = _compared(filter, plain, topic)
         if found is not None and (best is None or found[0] < best[0]) and not (certain and found[0] > _LEVEL):
@@ -77,7 +77,7 @@ def _compared(filter: str, plain: str, topic: str) -> tuple[int, Near] | None:
             return _SLASH, Near(filter, difference, one)
     if matches(plain.strip(), topic.strip()):
         return _SPACE, Near(filter, "one of the two has a space at its end", plain.strip())
-    if topic[:1] == "$" and plain[:1] in ("+", "#"):
+    if topic[:1] == "$" and plain[:1] in ("+", "#") and matches(plain, f"_{topic[1:]}"):
         return _DOLLAR, Near(filter, "wildcards at the beginning do not match what begins with $", None)
     return _by_levels(filter, plain.split("/"), topic.split("/"))
 
