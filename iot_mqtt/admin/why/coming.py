@@ -7,6 +7,7 @@ from typing import Final
 
 from iot_mqtt.admin.why.facts import Facts
 from iot_mqtt.admin.why.finding import Finding, Weight
+from iot_mqtt.auth.chain import NOBODY
 from iot_mqtt.broker.facade import AttemptInfo
 from iot_mqtt.ports.bans import Ban
 from iot_mqtt.ports.endings import CLIENT_DISCONNECTED
@@ -134,10 +135,13 @@ def _refused(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | None]:
     return code, last.text, helps
 
 
+_NO_USER_NAME: Final = "no_user_name", "it names no user, and anonymous clients are not let in", "auth.allow_anonymous"
+
+
 def _bad_password(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | None]:
     name = last.claimed_user
     if name is None:
-        return "no_user_name", "it names no user, and anonymous clients are not let in", "auth.allow_anonymous"
+        return _NO_USER_NAME
     kept = facts.kept(last.listener, name)
     if kept is None:
         return "login_refused", last.text, f"iot-mqtt ctl auth explain --user {name}"
@@ -166,6 +170,8 @@ def _not_authorized(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | No
         whose = f"of user {owner!r}" if owner else "of another user"
         said = f"{_user(last)} asked for the session {whose}"
         return "session_of_another_user", said, "give it another client id; auth.session_of_another_user"
+    if last.claimed_user is None and last.text == NOBODY.detail:
+        return _NO_USER_NAME
     return "not_authorized", last.text, may
 
 

@@ -17,6 +17,7 @@ from iot_mqtt.admin.why.resource import WhyResources, answer, findings, slowest
 from iot_mqtt.admin.why.together import together
 from iot_mqtt.auth.accounts import Kept
 from iot_mqtt.auth.acl import parse_brought
+from iot_mqtt.auth.chain import NOBODY
 from iot_mqtt.auth.explaining import Answer, Question
 from iot_mqtt.auth.rights import RuleAuthorizer
 from iot_mqtt.auth.sections import Book
@@ -200,6 +201,24 @@ FAULTS = [
         replace(UNKNOWN, attempts=(attempt("refused", "bad_user_name_or_password", user=None),)),
         "no_user_name",
         [],
+    ),
+    (
+        "anonymous, where no link of the chain lets it in",
+        replace(UNKNOWN, attempts=(attempt("refused", "not_authorized", NOBODY.detail, user=None),)),
+        "no_user_name",
+        ["names no user", "no user name, from 10.0.0.1:5"],
+    ),
+    (
+        "nobody knows the user",
+        replace(UNKNOWN, attempts=(attempt("refused", "not_authorized", NOBODY.detail),)),
+        "not_authorized",
+        ["nobody vouches"],
+    ),
+    (
+        "anonymous, and refused for another reason",
+        replace(UNKNOWN, attempts=(attempt("refused", "not_authorized", "the service says no", user=None),)),
+        "not_authorized",
+        ["the service says no"],
     ),
     (
         "cut off",
