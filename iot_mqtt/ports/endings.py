@@ -12,6 +12,7 @@ from iot_mqtt.errors import ReasonCode
 
 __all__ = [
     "CLIENT_DISCONNECTED",
+    "DISCONNECTED_WITH_WILL",
     "NODE_RESTARTED",
     "SESSION_EXPIRED",
     "SESSION_PURGED",
@@ -21,14 +22,14 @@ __all__ = [
 ]
 
 CLIENT_DISCONNECTED: Final = "client_disconnected"
+DISCONNECTED_WITH_WILL: Final = "client_disconnected_with_will"
 NODE_RESTARTED: Final = "node_restarted"
 SESSION_EXPIRED: Final = "session_expired"
 SESSION_PURGED: Final = "session_purged"
-_WITH_WILL: Final = "client_disconnected_with_will"
 
 _TEXTS: Final = {
     CLIENT_DISCONNECTED: "disconnected by the client",
-    _WITH_WILL: "disconnected by the client, which asked for its will to be published",
+    DISCONNECTED_WITH_WILL: "disconnected by the client, which asked for its will to be published",
     NODE_RESTARTED: "the node was restarted",
     SESSION_EXPIRED: "the session expired",
     "peer_closed": "the client closed the connection without DISCONNECT",
@@ -54,7 +55,7 @@ def by_client(reason: ReasonCode) -> str:
     if reason is _SUCCESS:
         return CLIENT_DISCONNECTED
     if reason is ReasonCode.DISCONNECT_WITH_WILL:
-        return _WITH_WILL
+        return DISCONNECTED_WITH_WILL
     return f"client_said_{reason.name.lower()}"
 
 

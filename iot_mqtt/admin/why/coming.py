@@ -10,7 +10,7 @@ from iot_mqtt.admin.why.finding import Finding, Weight
 from iot_mqtt.auth.chain import NOBODY
 from iot_mqtt.broker.facade import AttemptInfo
 from iot_mqtt.ports.bans import Ban
-from iot_mqtt.ports.endings import CLIENT_DISCONNECTED
+from iot_mqtt.ports.endings import CLIENT_DISCONNECTED, DISCONNECTED_WITH_WILL
 
 #: How the last connection or the session ended → the code, and what would help.
 _ENDS: Final = {
@@ -33,6 +33,7 @@ _ENDS: Final = {
     "node_restarted": ("node_restarted", "look at the client: it has not come back since"),
     "not_authorized": ("right_gone", "iot-mqtt ctl auth may"),
     CLIENT_DISCONNECTED: ("disconnected", None),
+    DISCONNECTED_WITH_WILL: ("disconnected", None),
 }
 #: Ends after which the client is expected to come back by itself.
 _LOST: Final = frozenset({"peer_closed", "peer_reset", "connection_lost", "aborted", "closed"})

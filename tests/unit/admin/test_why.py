@@ -22,11 +22,13 @@ from iot_mqtt.auth.explaining import Answer, Question
 from iot_mqtt.auth.rights import RuleAuthorizer
 from iot_mqtt.auth.sections import Book
 from iot_mqtt.broker.facade import AttemptInfo, GroupShare
+from iot_mqtt.errors import ReasonCode
 from iot_mqtt.plugins.info import PluginInfo
 from iot_mqtt.plugins.suspects import HeldOff
 from iot_mqtt.ports.access import Principal
 from iot_mqtt.ports.bans import Ban
 from iot_mqtt.ports.devices import State, StoredCommand
+from iot_mqtt.ports.endings import by_client
 from iot_mqtt.ports.recent import Trouble
 from iot_mqtt.values import Subscription
 from tests.unit.admin.adminkit import CLIENT, CLUSTER, LOG, NOW, PEER, SESSION, UPLINK, FakeView, make_browser
@@ -219,6 +221,12 @@ FAULTS = [
         replace(UNKNOWN, attempts=(attempt("refused", "not_authorized", "the service says no", user=None),)),
         "not_authorized",
         ["the service says no"],
+    ),
+    (
+        "went with its will",
+        replace(UNKNOWN, attempts=(attempt("left", by_client(ReasonCode.DISCONNECT_WITH_WILL)),)),
+        "disconnected",
+        [],
     ),
     (
         "cut off",
