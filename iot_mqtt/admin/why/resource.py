@@ -128,6 +128,7 @@ def findings(facts: Facts) -> list[Finding]:
     session, client = facts.session, facts.client
     if session is not None and client is not None and not any(one.weight >= Weight.DELAYS for one in found):
         text = f"connected from {client.peer}, and nothing keeps messages from it: {session.delivered} were delivered"
+        text += f", and {session.inflight} were sent and are not acknowledged" if session.inflight else ""
         found.append(Finding("well", Weight.SAYS + 1, text, client.connected_at, facts.node))
     return ordered(found)
 

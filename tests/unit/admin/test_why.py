@@ -298,6 +298,15 @@ def test_a_client_that_is_well_is_said_to_be() -> None:
     assert [one.code for one in findings(UNKNOWN)] == ["never_seen"]
 
 
+def test_a_client_that_acknowledges_nothing_is_said_to_be_owed_that() -> None:
+    """Its window has room for more, so nothing is kept from it."""
+    silent = replace(WELL, session=replace(WELL.session or SESSION, delivered=0, inflight=5))
+    (well,) = findings(silent)
+    assert well.code == "well"
+    assert well.text.endswith("0 were delivered, and 5 were sent and are not acknowledged")
+    assert "acknowledged" not in findings(WELL)[0].text
+
+
 def test_what_is_over_comes_behind_what_is_not() -> None:
     """A refusal before the client came in explains nothing that is missing now."""
     refused = attempt("refused", "bad_user_name_or_password", at=NOW - 500)
