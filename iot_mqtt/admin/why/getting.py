@@ -215,6 +215,8 @@ def _subscriptions(facts: Facts) -> Iterator[Finding]:
         return
     if not session.subscriptions:
         text = "it has subscribed to nothing: no message is for it"
+        if facts.client is not None and facts.client.clean_start:
+            text += "; it connected with clean start: if it had a session before, that has ended"
         yield Finding("no_subscription", Weight.STOPS, text, session.created_at, facts.node)
     for one in facts.subscriptions:
         if one.no_local:

@@ -173,6 +173,12 @@ FAULTS = [
     ("paused", replace(WELL, client=replace(CLIENT, paused="disk_full")), "disk_full", ["not read from"]),
     ("no subscription", replace(WELL, session=replace(SESSION, subscriptions=0)), "no_subscription", ["nothing"]),
     (
+        "no subscription after a clean start",
+        replace(WELL, session=replace(SESSION, subscriptions=0)),
+        "no_subscription",
+        ["clean start", "has ended"],
+    ),
+    (
         "command failed",
         replace(WELL, commands=(StoredCommand("k1", "c/x", State.FAILED, NOW - 9, detail="no such tag"),)),
         "command_failed",
@@ -305,6 +311,13 @@ def test_a_client_that_acknowledges_nothing_is_said_to_be_owed_that() -> None:
     assert well.code == "well"
     assert well.text.endswith("0 were delivered, and 5 were sent and are not acknowledged")
     assert "acknowledged" not in findings(WELL)[0].text
+
+
+def test_a_client_that_kept_its_session_has_not_lost_it_to_a_clean_start() -> None:
+    """It has not subscribed yet."""
+    kept = replace(WELL, client=replace(CLIENT, clean_start=False), session=replace(SESSION, subscriptions=0))
+    (found,) = [one for one in findings(kept) if one.code == "no_subscription"]
+    assert "clean start" not in found.text
 
 
 def test_what_is_over_comes_behind_what_is_not() -> None:
