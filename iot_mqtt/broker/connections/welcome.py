@@ -54,7 +54,8 @@ class Welcome:
         # Exchanges of before are not of this connection's quota; who never ends any gets no more with each connection.
         open_before, quota = session.inbound.count, allowance.receive_maximum
         session.inbound.maximum = max(open_before, min(open_before + quota, MOST_QUOTAS * quota))
-        connection.watch_keep_alive(settings.server_keep_alive or connect.keep_alive)
+        # A client of 3.x cannot be told of another one than its own.
+        connection.watch_keep_alive((settings.server_keep_alive if connection.five else 0) or connect.keep_alive)
         connection.writable = connection.ctx is not None and connection.ctx.channel.writable
         if connection.five and (connection.max_packet_size or self._has_particulars(connection, assigned, data)):
             connection.send_packet(self._particular(connection, assigned, data, present=present))

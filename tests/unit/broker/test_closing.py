@@ -237,6 +237,20 @@ def test_a_client_that_falls_silent_is_closed_after_one_and_a_half_keep_alives()
     assert len(node.wheel) == 0
 
 
+@pytest.mark.parametrize(("version", "asked", "holds"), [(V31, 60, 60), (V311, 60, 60), (V311, 0, 0), (V5, 60, 10)])
+def test_the_keep_alive_of_the_server_holds_for_who_is_told_of_it(
+    version: ProtocolVersion, asked: int, holds: int
+) -> None:
+    """[MQTT5 3.1.2-21] CONNACK of 3.x has no word for it: such a client is held to its own [MQTT3 3.1.2-24]."""
+    node = Node(MqttSettings(server_keep_alive=10))
+    client = node.connect("c", version, keep_alive=asked)
+    last = holds * 3 // 2 or 1000
+    node.advance(last - 1)
+    assert not client.closed
+    node.advance(2)
+    assert client.closed is bool(holds)
+
+
 def test_who_was_not_read_for_a_while_has_its_keep_alive_from_then() -> None:
     """What it sent meanwhile waits in its socket, and is read after it is let go on."""
     node = Node()
