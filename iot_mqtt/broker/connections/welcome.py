@@ -128,7 +128,6 @@ def announcement_of(settings: MqttSettings) -> Properties:
         wildcard_subscription_available=unless_offered(settings.wildcard_available),
         subscription_identifier_available=unless_offered(settings.subscription_identifiers_available),
         shared_subscription_available=unless_offered(settings.shared_available),
-        server_reference=settings.server_reference or None,
     )
 
 

@@ -276,6 +276,13 @@ def test_a_reference_is_given_to_those_who_shall_go_there(reason: R, reference: 
     assert client.connack.properties.server_reference == (wanted or None)
 
 
+def test_who_is_let_in_is_told_of_no_other_server() -> None:
+    """[MQTT5 3.2.2.3.16] It is for those who are sent away."""
+    client = Node(MqttSettings(server_reference="other:1883")).connect("c")
+    assert client.connack is not None and client.connack.reason is R.SUCCESS
+    assert client.connack.properties.server_reference is None
+
+
 @pytest.mark.parametrize("reason", list(R), ids=lambda reason: reason.name)
 @pytest.mark.parametrize("version", [None, V31, V311, V5], ids=["unknown", "v3.1", "v3.1.1", "v5"])
 @pytest.mark.parametrize("connected", [False, True], ids=["connecting", "connected"])

@@ -40,6 +40,13 @@ class Lecture:
         return Granted(Principal("c", "u"), b"x" * (300 if data == b"let me in" else 3))
 
 
+class Elsewhere:
+    """Whoever comes is sent to another server."""
+
+    async def authenticate(self, _attempt: ConnectAttempt) -> Denied:
+        return Denied(ReasonCode.USE_ANOTHER_SERVER, "full")
+
+
 class LectureMethod:
     """The method."""
 
@@ -132,26 +139,26 @@ def test_connack_comes_up_to_exactly_the_limit() -> None:
 
 
 def test_connack_leaves_out_what_the_server_may_tell_or_not() -> None:
-    """Response information and server reference give way; limits and the assigned id stay."""
-    node = Node(MqttSettings(response_information=LONG, server_reference=LONG))
+    """Response information gives way; limits and the assigned id stay."""
+    node = Node(MqttSettings(response_information=LONG))
     client = node.connect("", maximum_packet_size=60, request_response_information=True)
     assert client.connack is not None
     properties = client.connack.properties
     assert properties.assigned_client_identifier == "auto-1"
     assert properties.maximum_packet_size == 1_048_576
     assert properties.response_information is None
-    assert properties.server_reference is None
     larger = node.connect("", maximum_packet_size=1000, request_response_information=True)
     assert larger.connack is not None
     assert larger.connack.properties.response_information == LONG
 
 
-def test_a_usual_connack_leaves_it_out_as_well() -> None:
-    """One that says nothing particular to the client is held against the limit too."""
-    client = Node(MqttSettings(server_reference=LONG)).connect("c", maximum_packet_size=60)
-    assert client.connack is not None
-    assert client.connack.reason is ReasonCode.SUCCESS
-    assert client.connack.properties.server_reference is None
+def test_who_is_sent_away_loses_the_server_reference_if_it_does_not_fit() -> None:
+    """The reason itself still comes."""
+    node = Node(MqttSettings(server_reference=LONG), authenticator=Elsewhere())
+    assert node.connect("c", maximum_packet_size=60).connack == Connack(reason=ReasonCode.USE_ANOTHER_SERVER)
+    larger = node.connect("c", maximum_packet_size=1000).connack
+    assert larger is not None
+    assert larger.properties.server_reference == LONG
 
 
 def test_a_refusal_for_size_changes_nothing_for_the_session() -> None:
