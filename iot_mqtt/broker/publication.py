@@ -22,6 +22,8 @@ from iot_mqtt.values import NOBODY, Message, Origin, seconds_left
 GROWTH = 2 + 2 + 2
 #: Bytes of one subscription identifier.
 IDENTIFIER = 5
+#: What makes a part of a second a whole one, but not what a sum of floats is beside it.
+ALMOST_A_SECOND = 0.999
 #: User properties of a replayed message: when it came, and where a replay goes on behind it.
 REPLAY_TIME, REPLAY_NEXT = "replay-time", "replay-next"
 
@@ -158,6 +160,11 @@ class Publication:
             return None
         interval = self.run.properties.message_expiry_interval
         return None if interval is None else self.wall + interval
+
+    def wait(self, until: float) -> None:
+        """It has waited until then: nobody gets all the time of its messages [MQTT-3.3.2-6]."""
+        if self.expires_at is not None:
+            self.waited_until, self.plain = until, 0
 
     def expired(self, wall: float) -> bool:
         """True when the time of its messages is over."""
@@ -328,7 +335,11 @@ def logged_publication(run: LogRun, waited_until: float | None = None) -> Public
 
 def publication_of(message: Message, wall: float, origin: Origin = NOBODY) -> Publication:
     """A message that did not come over a connection (a will, the API, ``$SYS``), on the same path as all."""
-    expiry = None if message.expires_at is None else seconds_left(message.expires_at, wall)
+    expiry = None
+    if message.expires_at is not None:
+        # An interval has whole seconds. A part of one counts as one, from when it began: the end stays where it is.
+        expiry = max(0, int(message.expires_at - wall + ALMOST_A_SECOND))
+        wall = message.expires_at - expiry
     properties = hop_properties(message.properties, expiry=expiry)
     run = run_of_message(message.topic, message.payload, message.qos, retain=message.retain, raw_properties=properties)
     return Publication(run, message.topic, message.publisher, wall, origin)

@@ -165,7 +165,7 @@ class Accepting:
         expires_at = record.deadline
         if expires_at is not None:
             # Whole seconds, up: the command's own deadline is exact, the message must not be gone before.
-            expires_at = record.accepted_at + min(MAX_EXPIRY, int(expires_at - record.accepted_at) + 1) + 0.5
+            expires_at = record.accepted_at + min(MAX_EXPIRY, int(expires_at - record.accepted_at) + 1)
         return Message(topic, new.body, new.qos, properties=properties, expires_at=expires_at, publisher=record.sender)
 
     # What is not sent.

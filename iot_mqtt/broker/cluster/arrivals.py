@@ -98,9 +98,7 @@ def _publication(item: Forwarded, run: PublishRun, topic: bytes, wall: float) ->
     arrived = min(item.arrived, wall)
     publication = Publication(named(run, topic), topic, item.publisher, arrived, item.origin)
     publication.remote, publication.again = True, item.again
-    expires_at = publication.expires_at
-    if expires_at is not None:
-        # It has waited on its way, maybe for longer than it is meant to live.
-        publication.late = expires_at <= wall
-        publication.waited_until, publication.plain = wall, 0
+    # It has waited on its way, maybe for longer than it is meant to live.
+    publication.late = publication.expired(wall)
+    publication.wait(wall)
     return publication

@@ -58,7 +58,9 @@ class PassingOn:
                 if delivery.expired(now):
                     self.counters.dropped[Drop.EXPIRED] += 1
                 else:
-                    self.fan_out.redispatch(publication_of(delivery.message, now), origin)
+                    publication = publication_of(delivery.message, now)
+                    publication.wait(now)
+                    self.fan_out.redispatch(publication, origin)
             else:
                 lost += 1
         if lost:

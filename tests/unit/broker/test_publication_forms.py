@@ -8,7 +8,7 @@ import pytest
 
 from iot_mqtt.codec import NO_PROPERTIES, PacketType, Properties, Publish, encode
 from iot_mqtt.ports.grid import CacheName
-from iot_mqtt.values import ProtocolVersion
+from iot_mqtt.values import Message, ProtocolVersion
 from tests.unit.broker.harness import V5, V31, V311, Client, Node
 
 VERSIONS = [V31, V311, V5]
@@ -128,6 +128,48 @@ def test_no_time_at_all_is_passed_on_as_it_is(limits: dict[str, Any]) -> None:
     node.connect("writer").publish("t", b"x", message_expiry_interval=0)
     (message,) = reader.messages()
     assert message.properties.message_expiry_interval == 0
+
+
+@pytest.mark.parametrize("way", ["qos0", "direct", "durable", "queued", "restarted"])
+@pytest.mark.parametrize("seconds", [1, 2, 10])
+@pytest.mark.parametrize("apart", [0, 0.003], ids=["at-once", "a-moment-later"])
+def test_a_message_that_the_node_publishes_has_the_time_that_was_given(apart: float, seconds: int, way: str) -> None:
+    """[MQTT-3.3.2-6] Of the API, a will: less the moments that it waited, and not each time a second."""
+    node = Node()
+    absent = way in ("queued", "restarted")
+    reader = node.connect("reader", clean=False, expiry=60 if way == "durable" or absent else None)
+    reader.subscribe("t", qos=0 if way == "qos0" else 1)
+    if absent:
+        reader.lose()
+    expires_at = node.clock.wall() + seconds
+    node.advance(apart)
+    node.broker.publishing.path.send(Message(b"t", b"x", 1, expires_at=expires_at))
+    node.advance(apart)
+    if way == "restarted":
+        node.restart()
+    if absent:
+        reader = node.connect("reader", clean=False, expiry=60)
+    (message,) = reader.messages()
+    assert message.properties.message_expiry_interval in (seconds - 1, seconds)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_message_that_the_node_publishes_is_over_when_its_time_is(clean: bool) -> None:
+    """[MQTT-3.3.2-5] Not a second before, and not after."""
+    node = Node()
+    reader = node.connect("reader", clean=clean, expiry=None if clean else 60, receive_maximum=1)
+    reader.subscribe("t", qos=1)
+    reader.publish("t", b"first", qos=1)
+    (first,) = reader.messages()
+    expires_at = node.clock.wall() + 2
+    node.advance(0.003)
+    node.broker.publishing.path.send(Message(b"t", b"late", 1, expires_at=expires_at - 1))
+    node.broker.publishing.path.send(Message(b"t", b"x", 1, expires_at=expires_at))
+    node.advance(1.9)
+    reader.ack(PacketType.PUBACK, first.packet_id)
+    (message,) = reader.messages()
+    assert (message.payload, message.properties.message_expiry_interval) == (b"x", 0)
+    assert node.dropped() == {"expired": 1}
 
 
 @pytest.mark.parametrize("qos", [0, 1])

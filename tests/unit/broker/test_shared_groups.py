@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -117,6 +118,22 @@ def test_what_a_vanished_member_did_not_acknowledge_goes_to_another(leaves: str)
     assert sorted(one.payload for one in got) == NUMBERS[1:6]
     assert not any(one.dup for one in got)
     assert node.dropped() == {}
+
+
+@pytest.mark.parametrize("limits", [{}, {"topic_alias_maximum": 3}, {"maximum_packet_size": 5000}], ids=str)
+@pytest.mark.parametrize("qos", [0, 1])
+def test_what_another_gets_has_the_time_that_is_left(qos: int, limits: dict[str, Any]) -> None:
+    """[MQTT-3.3.2-6] Whole seconds, and never more."""
+    node = Node()
+    gone = node.connect("gone")
+    gone.subscribe(FILTER, qos=1)
+    node.connect("writer").publish("t", b"x", qos=1, message_expiry_interval=10)
+    heir = node.connect("heir", **limits)
+    heir.subscribe(FILTER, qos=qos)
+    node.advance(3.4)
+    gone.lose()
+    (message,) = heir.messages()
+    assert message.properties.message_expiry_interval == 6
 
 
 def test_what_an_expired_member_had_is_safe_with_its_heir_at_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -212,6 +213,17 @@ def test_the_expiry_of_a_will_counts_from_its_publication() -> None:
     (message,) = watcher.take(Publish)
     # It waited for the end of its turn.
     assert message.properties == Properties(message_expiry_interval=9, content_type="x")
+
+
+def test_a_will_with_a_second_reaches_who_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[MQTT5 3.1.3.2.4] Though the clock goes on while it is published."""
+    node = Node()
+    watcher = watched(node)
+    client = node.connect("c", will=will(message_expiry_interval=1))
+    monkeypatch.setattr(node.clock, "wall", count(node.clock.wall(), 0.001).__next__)
+    client.lose()
+    (message,) = watcher.take(Publish)
+    assert message.properties.message_expiry_interval == 0
 
 
 @pytest.mark.parametrize(("quota", "kept"), [(1, 1), (0, 0)], ids=["room", "full"])
