@@ -44,7 +44,7 @@ _WHY = {
     "persistence": "whether anything is kept is said by grid.kind and durable_sessions.enable",
     "message_size_limit": "a limit of payloads; mqtt.max_packet_size bounds whole packets",
     "memory_limit": "whoever starts the node bounds its memory",
-    "queue_qos0_messages": "QoS 0 waits for sessions that are kept as QoS 1 does",
+    "queue_qos0_messages": "QoS 0 is never kept; publish and subscribe with QoS 1 where messages are to wait",
     "upgrade_outgoing_qos": "a message is delivered at the lower of both QoS",
     "check_retain_source": "rights are asked again when a retained message is delivered",
     "psk_file": "only a listener with psk_hint has these keys",

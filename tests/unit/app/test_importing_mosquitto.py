@@ -254,3 +254,15 @@ def test_rules_of_users_whom_nobody_verifies_are_told(folder: Path) -> None:
     assert Taken(folder, "allow_anonymous true\nacl_file {folder}/plant\nlistener 1001\n").told(
         "plant", "no listener verifies names"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("queue_qos0_messages true", "QoS 0 is never kept"),
+        ("http_dir /srv/www", "nothing here is like it"),
+    ],
+)
+def test_what_is_not_taken_over_is_told_with_what_there_is(folder: Path, line: str, words: str) -> None:
+    """The note says what is true here, and what to do."""
+    assert Taken(folder, f"{OPEN}{line}\n").told(line.split(maxsplit=1)[0], words)
