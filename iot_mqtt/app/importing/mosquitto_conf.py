@@ -44,6 +44,8 @@ _WHY = {
     "persistence": "whether anything is kept is said by grid.kind and durable_sessions.enable",
     "message_size_limit": "a limit of payloads; mqtt.max_packet_size bounds whole packets",
     "memory_limit": "whoever starts the node bounds its memory",
+    "max_inflight_bytes": "mqtt.max_inflight counts messages, whatever their size",
+    "max_keepalive": "mqtt.server_keep_alive is one value for all MQTT 5 clients, also for those whose own is lower",
     "queue_qos0_messages": "QoS 0 is never kept; publish and subscribe with QoS 1 where messages are to wait",
     "upgrade_outgoing_qos": "a message is delivered at the lower of both QoS",
     "check_retain_source": "rights are asked again when a retained message is delivered",
@@ -411,6 +413,7 @@ _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
 _LEAST: dict[str, tuple[str, Callable[[str], Any]]] = {
     "allow_zero_length_clientid": ("mqtt.allow_empty_client_id", _flag),
     "max_topic_alias": ("mqtt.topic_alias_maximum", _number),
+    "max_topic_alias_broker": ("mqtt.topic_alias_maximum_outbound", _number),
     "max_qos": ("mqtt.max_qos", _number),
 }
 _LISTENER_KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {

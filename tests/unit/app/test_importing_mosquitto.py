@@ -216,9 +216,12 @@ def test_prefixes_of_client_ids_are_rules(folder: Path) -> None:
 def test_of_what_is_one_for_all_listeners_the_least_counts(folder: Path) -> None:
     """Whichever stands last."""
     one = "listener {}\nallow_anonymous true\nmax_qos {}\nmax_topic_alias {}\nallow_zero_length_clientid {}\n"
-    taken = Taken(folder, "per_listener_settings true\n" + one.format(1001, 0, 5, "false") + one.format(1002, 1, 9, 1))
+    one += "max_topic_alias_broker {}\n"
+    first, second = one.format(1001, 0, 5, "false", 4), one.format(1002, 1, 9, 1, 3)
+    taken = Taken(folder, f"per_listener_settings true\n{first}{second}")
     mqtt = taken.config.mqtt
     assert (mqtt.max_qos, mqtt.topic_alias_maximum, mqtt.allow_empty_client_id) == (0, 5, False)
+    assert mqtt.topic_alias_maximum_outbound == 3
     assert taken.told("max_qos", "all listeners")
 
 
@@ -260,6 +263,8 @@ def test_rules_of_users_whom_nobody_verifies_are_told(folder: Path) -> None:
     ("line", "words"),
     [
         ("queue_qos0_messages true", "QoS 0 is never kept"),
+        ("max_keepalive 30", "mqtt.server_keep_alive"),
+        ("max_inflight_bytes 100", "mqtt.max_inflight counts messages"),
         ("http_dir /srv/www", "nothing here is like it"),
     ],
 )
