@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 #: Header lines of a request, and bytes of all of them.
 MAX_HEADERS = 100
 MAX_HEAD = 16 * 1024
+#: Headers that a request has once.
+_ONCE = (b"host", b"authorization")
 #: Bytes that are read in one go: chunks of one byte each take a millisecond.
 PIECE = 4 * 1024
 #: Bytes that are held for a connection before its socket is not read any more; one read of it comes on top.
@@ -155,11 +157,11 @@ class AdminChannel(HTTPChannel):
 
     def headerReceived(self, line: bytes) -> bool:
         name, _, value = line.lower().partition(b":")
-        # Two of them name two sites (RFC 9112, 3.2).
-        second_host = name == b"host" and self.requests[-1].requestHeaders.hasHeader(b"host")
+        # Two of them name two sites (RFC 9112, 3.2), or two callers (RFC 9110, 5.3).
+        second = name in _ONCE and self.requests[-1].requestHeaders.hasHeader(name)
         # HTTPChannel takes "identity" for no body, and the body for the next request (RFC 9112, 6.3).
         unknown_coding = name == b"transfer-encoding" and value.strip(b" \t") != b"chunked"
-        if second_host or unknown_coding:
+        if second or unknown_coding:
             self._respondToBadRequestAndDisconnect()
             return False
         return bool(super().headerReceived(line))

@@ -61,6 +61,17 @@ def test_two_hosts_are_one_too_many(browser: Browser, target: str, second: str) 
     assert connection.written.count(b"HTTP/1.1 ") == 1
 
 
+@pytest.mark.parametrize("second", ["Bearer other", f"Bearer {TOKEN}", ""])
+def test_a_request_is_from_one_caller(browser: Browser, second: str) -> None:
+    """RFC 9110, 5.3: Authorization is no list. Whoever is before this port may have looked at the other one."""
+    shown = f"Authorization: Bearer {TOKEN}"
+    head = "GET /api/v1/status HTTP/1.1", "Host: localhost"
+    assert status(send(browser, *head, shown)) == "200 OK"
+    for lines in ((shown, f"aUTHORIZATION: {second}"), (f"Authorization: {second}", shown)):
+        connection = send(browser, *head, *lines)
+        assert (status(connection), connection.written.count(b"HTTP/1.1 ")) == ("400 Bad Request", 1)
+
+
 @pytest.mark.parametrize("coding", ["identity", "Identity ", "gzip", "chunked, identity", "identity, chunked", "", "x"])
 @pytest.mark.parametrize("length", [[], ["Content-Length: 0"], ["Content-Length: 40"]])
 def test_a_body_is_chunked_or_has_its_length(browser: Browser, coding: str, length: list[str]) -> None:
