@@ -25,7 +25,10 @@ class WebError(Exception):
 
 
 class Web(Protocol):
-    """Status and body. Raises ``WebError``, also when it takes longer than ``patience`` or is larger than ``most``."""
+    """Status and body. Raises ``WebError``, also when it takes longer than ``patience`` or is larger than ``most``.
+
+    What is posted may come twice: it is posted once more where a connection that was kept ends before the answer.
+    """
 
     async def get(self, url: str, patience: float, most: int) -> tuple[int, bytes]: ...
 
@@ -43,12 +46,15 @@ class AgentWeb:
 
         from iot_mqtt.auth.web_connections import Pool
 
+        trusted = trust(ca)
         self._pool: Any = Pool(reactor, KEPT)
-        self._agent: Any = Agent(reactor, trust(ca), pool=self._pool)
+        self._agent: Any = Agent(reactor, trusted, pool=self._pool)
+        #: Each of its requests has a connection of its own.
+        self._anew: Any = Agent(reactor, trusted, pool=Pool(reactor, 0))
         self._clock = clock
 
     async def get(self, url: str, patience: float, most: int) -> tuple[int, bytes]:
-        return await self._within(patience, lambda: self._agent.request(b"GET", url.encode()), most)
+        return await self._within(patience, lambda agent: agent.request(b"GET", url.encode()), most)
 
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], patience: float, most: int
@@ -57,18 +63,22 @@ class AgentWeb:
         from twisted.web.http_headers import Headers
 
         sent = Headers({name: [value] for name, value in headers.items()})
-        producer = FileBodyProducer(BytesIO(body))
-        return await self._within(patience, lambda: self._agent.request(b"POST", url.encode(), sent, producer), most)
+
+        def ask(agent: Any) -> Deferred[Any]:
+            asked: Deferred[Any] = agent.request(b"POST", url.encode(), sent, FileBodyProducer(BytesIO(body)))
+            return asked
+
+        return await self._within(patience, ask, most)
 
     def close(self) -> Deferred[None]:
         """Let go of connections that are kept."""
         closed: Deferred[None] = self._pool.closeCachedConnections()
         return closed
 
-    async def _within(self, patience: float, ask: Callable[[], Deferred[Any]], most: int) -> tuple[int, bytes]:
-        from twisted.web.client import ResponseFailed
+    async def _within(self, patience: float, ask: Callable[[Any], Deferred[Any]], most: int) -> tuple[int, bytes]:
+        from twisted.web.client import RequestTransmissionFailed, ResponseFailed
 
-        from iot_mqtt.auth.web_connections import HeadTooLarge
+        from iot_mqtt.auth.web_connections import HeadTooLarge, KeptClosed
 
         running: list[Deferred[Any]] = []
         late: list[bool] = []
@@ -79,15 +89,23 @@ class AgentWeb:
 
         timer = self._clock.call_later(patience, give_up)
         try:
-            running.append(ask())
-            response = await running[-1]
+            running.append(ask(self._agent))
+            try:
+                response = await running[-1]
+            except (RequestTransmissionFailed, ResponseFailed) as error:
+                if late or not isinstance(error.reasons[0].value, KeptClosed):
+                    raise
+                # The agent itself asks again only where nothing was posted (RFC 9112, 9.5). All that is posted by this
+                # is a question that changes nothing, or may come twice.
+                running.append(ask(self._anew))
+                response = await running[-1]
             body = _Gathering(most)
             running.append(body.gathered)
             response.deliverBody(body)
             return int(response.code), await body.gathered
         except WebError:
             raise
-        except ResponseFailed as error:
+        except (RequestTransmissionFailed, ResponseFailed) as error:
             cause = error.reasons[0].value
             words = str(cause) if isinstance(cause, HeadTooLarge) else repr(cause)
             raise WebError(_late(late, patience) or words) from error

@@ -6,7 +6,8 @@
                 stopProducing: end it at once
 
 A connection over TLS that is merely lost lives until its peer agrees, and takes what the peer sends meanwhile. A body
-has its bound (``web``), which is of no use while a head does not end: here is one for all that answers a request.
+has its bound (``web``), which is of no use while a head does not end: here is one for the head, with interim answers
+(100 to 199) before it, and one for all that answers a request.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -25,17 +26,23 @@ from zope.interface import implementer  # type: ignore[import-untyped]
 
 #: Bytes of an answer with its head; whoever asks wants less of its body.
 LARGEST: Final = 2 * 1024 * 1024
+#: Bytes of a head with the interim answers before it. Each of these takes some microseconds.
+LARGEST_HEAD: Final = 16 * 1024
 
 
 class HeadTooLarge(Exception):
     """The answer did not come to its body."""
 
 
+class KeptClosed(Exception):
+    """A connection that was kept ended without a byte of the answer: its peer may have closed it before the request."""
+
+
 class Pool(HTTPConnectionPool):
     """Twisted's, of connections that are ``_Connection``; ``kept``: of one host, for the next request."""
 
     def __init__(self, reactor: Any, kept: int) -> None:
-        super().__init__(reactor, persistent=True)
+        super().__init__(reactor, persistent=kept > 0)
         self.maxPersistentPerHost = kept
 
     def getConnection(self, key: Any, endpoint: Any) -> Deferred[Any]:
@@ -60,29 +67,56 @@ class _Connection(ProtocolWrapper):
 
     #: Bytes since something was last written: an answer.
     _came = 0
+    #: Its head is complete.
+    _headed = False
+    #: It has more bytes than it may have.
+    _endless = False
+    #: There was another answer before.
+    _kept = False
 
     def stopProducing(self) -> None:
         """No more of this answer is wanted."""
         self.abortConnection()
 
+    def pauseProducing(self) -> None:
+        """The agent does so behind a head, until somebody takes the body."""
+        self._headed = True
+        transport: Any = self.transport
+        transport.pauseProducing()
+
     def write(self, data: bytes) -> None:
-        self._came = 0
+        self._asked()
         super().write(data)
 
     def writeSequence(self, data: Iterable[bytes]) -> None:
-        self._came = 0
+        self._asked()
         super().writeSequence(data)
 
+    def _asked(self) -> None:
+        self._kept = self._kept or self._came > 0
+        self._came, self._headed = 0, False
+
     def dataReceived(self, data: bytes) -> None:
+        room = max(0, (LARGEST if self._headed else LARGEST_HEAD) - self._came)
         self._came += len(data)
-        if self.disconnecting or self._came > LARGEST:
+        if self.disconnecting:
             self.abortConnection()
+            return
+        super().dataReceived(data[:room])
+        if len(data) <= room:
+            return
+        if self._headed and self._came <= LARGEST:
+            super().dataReceived(data[room:])
         else:
-            super().dataReceived(data)
+            self._endless = True
+            self.abortConnection()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        endless = self._came > LARGEST
-        super().connectionLost(Failure(HeadTooLarge("the answer's head has no end")) if endless else reason)
+        if self._endless:
+            reason = Failure(HeadTooLarge("the answer's head has no end"))
+        elif self._kept and not self._came:
+            reason = Failure(KeptClosed("a connection that was kept was closed before the answer"))
+        super().connectionLost(reason)
 
 
 class _Wrapping(WrappingFactory[_Connection]):

@@ -139,6 +139,99 @@ class Endless:
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
 
+class Silent:
+    """A server that says nothing of closing a connection: it answers so many requests of each, and takes one more."""
+
+    def __init__(self, *answered: int) -> None:
+        self._answered = answered
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}/"
+        self.asked: list[int] = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        for number, answered in enumerate(self._answered):
+            try:
+                with self._listening.accept()[0] as client, client.makefile("rb") as lines:
+                    client.settimeout(5)
+                    for _ in range(answered + 1):
+                        length = 0
+                        while (line := lines.readline().lower()) != b"\r\n":
+                            length = int(line.partition(b":")[2]) if line.startswith(b"content-length") else length
+                        lines.read(length)
+                        self.asked.append(number)
+                        if self.asked.count(number) <= answered:
+                            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine")
+            except OSError:
+                return
+
+    def close(self) -> None:
+        self._listening.close()
+
+
+def test_what_a_kept_connection_loses_is_asked_once_more(web: AgentWeb) -> None:
+    """On a new one, if no byte of an answer came (RFC 9112, 9.5); what a new one loses is lost."""
+    server = Silent(1, 1, 0)
+    try:
+        for _ in range(2):
+            assert run(web.post(server.url, b"body", {}, 5, 1000)) == (200, b"fine")
+        assert server.asked == [0, 0, 1]
+    finally:
+        server.close()
+    server = Silent(0, 1)
+    try:
+        with pytest.raises(WebError):
+            run(web.post(server.url, b"body", {}, 5, 1000))
+        assert server.asked == [0]
+        assert run(web.post(server.url, b"body", {}, 5, 1000)) == (200, b"fine")
+    finally:
+        server.close()
+
+
+def test_what_a_kept_connection_loses_twice_is_lost(web: AgentWeb) -> None:
+    """No third question."""
+    server = Silent(1, 0, 1)
+    try:
+        assert run(web.post(server.url, b"body", {}, 5, 1000)) == (200, b"fine")
+        with pytest.raises(WebError):
+            run(web.post(server.url, b"body", {}, 5, 1000))
+        assert server.asked == [0, 0, 1]
+    finally:
+        server.close()
+
+
+def test_interim_answers_come_to_an_end(tmp_path: Path) -> None:
+    """A hundred thousand of them took the loop half a second. A few are no answer yet."""
+    over.clear()
+    server = Endless(tmp_path, b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 10, 0.001)
+    web = AgentWeb(reactor, ReactorClock(reactor), server.ca)
+    try:
+        with pytest.raises(WebError, match="head has no end"):
+            run(web.get(server.url, 5.0, 1000))
+        until(server.gone.is_set, 3.0)
+        assert server.sent < 200_000
+    finally:
+        over.set()
+        server.close()
+        run(_closed(web))
+
+
+@pytest.mark.parametrize("body", [5000, 300_000])
+def test_the_bound_of_a_head_is_not_that_of_its_body(tmp_path: Path, body: int) -> None:
+    """Whether they come at once or not."""
+    over.clear()
+    interim = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 5
+    head = interim + HEAD + f"Content-Length: {body}\r\n\r\n".encode()
+    server = Endless(tmp_path, head + b"x" * body, b"", 0.1)
+    web = AgentWeb(reactor, ReactorClock(reactor), server.ca)
+    try:
+        assert run(web.get(server.url, 5.0, body)) == (200, b"x" * body)
+    finally:
+        over.set()
+        server.close()
+        run(_closed(web))
+
+
 @pytest.mark.parametrize(
     ("head", "more", "pause", "patience", "words"),
     [
