@@ -50,6 +50,10 @@ class KeyRing:
         self._closed = False
         self.trouble: str | None = None
 
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        return () if self.trouble is None else (self.trouble,)
+
     def now(self) -> tuple[TokenKey, ...]:
         return (*(key for file in self.files for key in file.content), *self._fetched)
 
@@ -89,15 +93,16 @@ class KeyRing:
 
     def _take(self, keys: tuple[TokenKey, ...]) -> None:
         if self.trouble is not None:
-            log.info("keys for tokens were fetched again")
+            log.warning("keys for tokens were fetched again")
         self._fetched, self.trouble = keys, None
         self._over(self._refresh)
 
     def _failed(self, failure: Failure) -> None:
         failure.trap(WebError, ValueError)
-        if self.trouble is None:
-            log.warning("keys for tokens cannot be fetched, those of before stay: %s", failure.getErrorMessage())
-        self.trouble = f"keys cannot be fetched: {failure.getErrorMessage()}"
+        trouble = f"keys for tokens cannot be fetched, those of before stay: {failure.getErrorMessage()}"
+        if trouble != self.trouble:
+            log.warning("%s", trouble)
+        self.trouble = trouble
         self._over(min(SOONEST, self._refresh))
 
     def _over(self, again: float) -> None:

@@ -22,6 +22,7 @@ from iot_mqtt.auth.hashing import Crossing, HashPool
 from iot_mqtt.auth.limit_book import LimitBook
 from iot_mqtt.auth.limit_rules import rules_of
 from iot_mqtt.auth.links.passwords import PasswordLink
+from iot_mqtt.auth.outages import Outage
 from iot_mqtt.auth.rights import RuleAuthorizer
 from iot_mqtt.auth.scram import Scram
 from iot_mqtt.auth.sections import Book
@@ -78,6 +79,8 @@ class Access:
         self._links = frozenset(general).union(*chains.values())
         self._generation: Callable[[str], int] = _first
         self._keys = make_keys(settings.jwt, clock, web) if "jwt" in self._links else None
+        #: Of the service that the link http asks, whichever chain it is in.
+        self._outage = Outage("the service of auth.http", clock)
         further = self._further(settings, clock, web)
         if directory is not None and "grid" in self._links:
             self._generation = Generations(directory).of
@@ -125,9 +128,15 @@ class Access:
         errors = [file.error for file in self._files() if file.error is not None]
         return errors if self._rules is None else [*errors, *self._rules.outdated]
 
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """Who is asked for clients or keys, and does not answer."""
+        return self._outage.alarms if self._keys is None else (*self._outage.alarms, *self._keys.alarms)
+
     def close(self) -> None:
         """Stop the threads; clients that wait for a verdict are told to come back."""
         self.pool.close()
+        self._outage.close()
         if self._keys is not None:
             self._keys.close()
 
@@ -228,10 +237,10 @@ class Access:
         if "http" in self._links and web is not None:
             from iot_mqtt.auth.links.hook import HookLink
 
-            http, asked = settings.http, web(settings.http.ca)
+            http, asked, outage = settings.http, web(settings.http.ca), self._outage
             token = self._hook_token
             shown = _no_token if token is None else lambda: token.content
-            makers["http"] = lambda accounts: HookLink(http, asked, accounts, self.pool, clock, shown)
+            makers["http"] = lambda accounts: HookLink(http, asked, accounts, self.pool, clock, outage, shown)
         return makers
 
     def _stores(self, directory: Directory | None) -> dict[str, Store]:

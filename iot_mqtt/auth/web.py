@@ -24,6 +24,10 @@ class WebError(Exception):
     """There was no answer that could be used, and why."""
 
 
+class Unreachable(WebError):
+    """There was no connection to ask by."""
+
+
 class Web(Protocol):
     """Status and body. Raises ``WebError``, also when it takes longer than ``patience`` or is larger than ``most``.
 
@@ -76,6 +80,7 @@ class AgentWeb:
         return closed
 
     async def _within(self, patience: float, ask: Callable[[Any], Deferred[Any]], most: int) -> tuple[int, bytes]:
+        from twisted.internet.error import ConnectError, ConnectingCancelledError, DNSLookupError
         from twisted.web.client import RequestTransmissionFailed, ResponseFailed
 
         from iot_mqtt.auth.web_connections import HeadTooLarge, KeptClosed
@@ -109,6 +114,8 @@ class AgentWeb:
             cause = error.reasons[0].value
             words = str(cause) if isinstance(cause, HeadTooLarge) else repr(cause)
             raise WebError(_late(late, patience) or words) from error
+        except (ConnectError, ConnectingCancelledError, DNSLookupError) as error:
+            raise Unreachable(_late(late, patience) or str(error)) from error
         except Exception as error:
             raise WebError(_late(late, patience) or str(error) or type(error).__name__) from error
         finally:

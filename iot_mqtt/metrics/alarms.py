@@ -102,6 +102,11 @@ _KNOWN: Final = tuple(
             "mend the file, or who may read it: it is read without a restart. Until then users disabled in it get in",
         ),
         (
+            r"^(?:the service of auth\.http does not answer|keys for tokens cannot be fetched)",
+            "access",
+            "see that its address can be reached from this node, and answers. Until then clients may not get in",
+        ),
+        (
             r"^nothing is changed by the API",
             "audit",
             "see that the node can write below audit in its data directory; it goes on by itself",

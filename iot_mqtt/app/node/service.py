@@ -361,6 +361,7 @@ class Service:
         self.view.further_alarms.append(lambda: self._listeners.alarms)
         self.view.further_alarms.append(lambda: self._certificates.alarms)
         self.view.further_alarms.append(lambda: self._reloads.alarms)
+        self.view.further_alarms.append(lambda: self._access.alarms)
         self.view.further_alarms.append(log_alarms)
         self._certificates.begin(lambda seconds: self._repeat(seconds, self._reloads.certificates.look))
         return ports

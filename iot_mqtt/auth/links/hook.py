@@ -16,7 +16,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -29,14 +28,13 @@ from iot_mqtt.auth.accounts import Accounts
 from iot_mqtt.auth.fair_queue import FairQueue
 from iot_mqtt.auth.links.certificate import DISABLED
 from iot_mqtt.auth.links.passwords import WRONG
+from iot_mqtt.auth.outages import Outage
 from iot_mqtt.auth.settings import HttpSettings
-from iot_mqtt.auth.web import Web, WebError
+from iot_mqtt.auth.web import Unreachable, Web, WebError
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
 from iot_mqtt.ports.addresses import address_of, source_of
 from iot_mqtt.ports.clock import Clock
-
-log = logging.getLogger(__name__)
 
 #: Bytes of an answer; names in it, and characters of one.
 LARGEST: Final = 256 * 1024
@@ -113,20 +111,21 @@ class HookLink:
         accounts: Accounts,
         guesses: Guesses,
         clock: Clock,
+        outage: Outage,
         token: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """``token`` says what is shown to the service now."""
+        """``outage`` is told what becomes of questions; ``token`` says what is shown to the service now."""
         self._settings = settings
         self._web = web
         self._accounts = accounts
         self._guesses = guesses
         self._clock = clock
+        self._outage = outage
         self._token = token
         self._gate = Gate(settings.at_once, settings.queue, clock)
         self._key = secrets.token_bytes(32)
         #: Digest of a question → when it is forgotten, and the answer; oldest first.
         self._known: OrderedDict[bytes, tuple[float, Answer]] = OrderedDict()
-        self._trouble: str | None = None
 
     async def consider(self, attempt: ConnectAttempt) -> Principal | Denied | None:
         question = json.dumps(_question(attempt), sort_keys=True).encode()
@@ -147,12 +146,13 @@ class HookLink:
         return self._verdict(await answered, attempt)
 
     def known(self, attempt: ConnectAttempt) -> str:
-        return f"the service does not answer: {self._trouble}" if self._trouble else "the service is asked"
+        last = self._outage.last
+        return "the service is asked" if last is None else f"the service did not answer the last question: {last}"
 
     async def _answer(self, question: bytes, digest: bytes, source: str) -> Answer:
         """What the service says, once the gate let the question in."""
         try:
-            answer = await self._ask(question)
+            answer = await self._ask(question, source)
         finally:
             self._gate.leave()
         self._remember(digest, answer)
@@ -160,7 +160,7 @@ class HookLink:
             self._guesses.guessed_wrong(source)
         return answer
 
-    async def _ask(self, question: bytes) -> Answer:
+    async def _ask(self, question: bytes, source: str) -> Answer:
         settings = self._settings
         assert settings.url is not None
         token = self._token()
@@ -171,11 +171,9 @@ class HookLink:
                 raise WebError(f"the answer was {status}")
             answer = read_answer(body, self._clock.wall())
         except (WebError, ValueError) as error:
-            if self._trouble is None:
-                log.warning("nobody is let in by the link http: %s", error)
-            self._trouble = str(error)
+            self._outage.failed(None if isinstance(error, Unreachable) else source, str(error))
             raise Unavailable("who this client is cannot be asked now") from error
-        self._trouble = None
+        self._outage.answered(source)
         return answer
 
     def _verdict(self, answer: Answer, attempt: ConnectAttempt) -> Principal | Denied | None:

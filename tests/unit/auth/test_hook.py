@@ -12,8 +12,9 @@ from iot_mqtt.auth.accounts import Account, Accounts
 from iot_mqtt.auth.fair_queue import Allowance
 from iot_mqtt.auth.hashing import HashPool
 from iot_mqtt.auth.links.hook import HookLink
+from iot_mqtt.auth.outages import LONG, SELDOM, Outage
 from iot_mqtt.auth.settings import HttpSettings
-from iot_mqtt.auth.web import WebError
+from iot_mqtt.auth.web import Unreachable, WebError
 from iot_mqtt.errors import ReasonCode, Unavailable
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.access import Denied, Principal
@@ -30,8 +31,9 @@ class Site:
         threads = Threads()
         pool = HashPool(threads.cross, self.clock, allowance=Allowance(burst), executor=threads)
         settings = {"url": "https://service/mqtt", "at_once": 2, "cache_seconds": 0.0, **settings}
+        self.outage = Outage("the service", self.clock)
         self.link = HookLink(
-            HttpSettings(**settings), self, Accounts([Kept(*accounts)]), pool, self.clock, lambda: "t0ken"
+            HttpSettings(**settings), self, Accounts([Kept(*accounts)]), pool, self.clock, self.outage, lambda: "t0ken"
         )
 
     async def post(self, url: str, body: bytes, headers: Any, patience: float, most: int) -> tuple[int, bytes]:
@@ -47,6 +49,18 @@ class Site:
 
     def answer(self, place: int = -1, **fields: object) -> None:
         self.asked[place][1].callback((200, json.dumps(fields).encode()))
+
+    def fail(self, peer: str, error: Exception | None = None) -> None:
+        """One question for a client of this address gets no answer that can be used."""
+        asked = self.connect(peer=f"{peer}:5")
+        self.asked[-1][1].errback(error or WebError("the answer was 500"))
+        with pytest.raises(Unavailable):
+            outcome(asked)
+
+    def let_in(self, peer: str) -> None:
+        asked = self.connect(peer=f"{peer}:5")
+        self.answer(result="allow")
+        assert isinstance(outcome(asked), Principal)
 
     def verdict(self, **fields: Any) -> Any:
         asked = self.connect()
@@ -116,7 +130,7 @@ def test_no_answer_lets_nobody_in(answer: Any) -> None:
     site.asked[0][1].errback(answer) if isinstance(answer, Exception) else site.asked[0][1].callback(answer)
     with pytest.raises(Unavailable):
         outcome(asked)
-    assert "does not answer" in site.link.known(attempt("ann"))
+    assert "did not answer" in site.link.known(attempt("ann"))
     asked = site.connect()
     site.answer(result="allow")
     assert isinstance(outcome(asked), Principal), "it is asked again"
@@ -199,3 +213,88 @@ def test_a_question_that_nobody_waits_for_may_fail() -> None:
     site.asked[0][1].errback(WebError("away"))
     site.answer(1, result="allow")
     assert isinstance(outcome(good), Principal)
+
+
+ONE, TWO, THREE = "198.51.100.1", "198.51.100.2", "198.51.100.3"
+
+
+def test_a_service_that_answers_nobody_is_an_alarm(caplog: pytest.LogCaptureFixture) -> None:
+    """Clients of several addresses have to say so, in a row; and that it is over, too."""
+    site = Site()
+    for peer in (ONE, TWO):
+        site.fail(peer)
+    assert not site.outage.alarms
+    site.fail(THREE)
+    assert site.outage.alarms == ("the service does not answer: the answer was 500",)
+    for peer in (ONE, TWO):
+        site.let_in(peer)
+    assert site.outage.alarms
+    site.let_in(THREE)
+    assert not site.outage.alarms
+    assert [record.getMessage() for record in caplog.records] == [
+        "a question was not answered by the service: the answer was 500",
+        "the service does not answer, and lets nobody in: the answer was 500",
+        "the service answers again",
+    ]
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
+def test_a_service_that_cannot_be_reached_is_an_alarm_whoever_asks() -> None:
+    """No client does that by its name."""
+    site = Site()
+    for _ in range(3):
+        assert not site.outage.alarms
+        site.fail(ONE, Unreachable("refused"))
+    assert site.outage.alarms == ("the service does not answer: refused",)
+
+
+def test_no_client_makes_an_alarm_by_its_name(caplog: pytest.LogCaptureFixture) -> None:
+    """While others are answered; nor does it fill the log, or end an alarm."""
+    site = Site()
+    for _ in range(200):
+        for _ in range(5):
+            site.fail(ONE)
+        site.clock.advance(1.0)
+        site.let_in(TWO)
+        assert not site.outage.alarms
+    assert len(caplog.records) == 200 / SELDOM
+    for peer in (ONE, TWO, THREE):
+        site.fail(peer)
+    for _ in range(200):
+        for _ in range(5):
+            site.let_in(ONE)
+        site.clock.advance(1.0)
+        site.fail(TWO)
+        assert site.outage.alarms
+
+
+def test_a_minute_tells_where_there_are_few_addresses(caplog: pytest.LogCaptureFixture) -> None:
+    """All may come by one; and who is let in need not ask again."""
+    site = Site()
+    site.fail(ONE)
+    site.clock.advance(LONG)
+    assert not site.outage.alarms
+    site.fail(ONE)
+    assert site.outage.alarms
+    site.let_in(ONE)
+    site.clock.advance(LONG - 1)
+    assert site.outage.alarms
+    site.clock.advance(1)
+    assert not site.outage.alarms
+    assert caplog.records[-1].getMessage() == "the service answers again"
+
+
+def test_another_cause_of_an_outage_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """In the alarm, too; but not at every question of a service that is in two minds."""
+    site = Site()
+    for peer in (ONE, TWO, THREE):
+        site.fail(peer)
+    caplog.clear()
+    site.clock.advance(SELDOM)
+    for cause in ("refused", "refused", "no route"):
+        site.fail(ONE, Unreachable(cause))
+    assert site.outage.alarms == ("the service does not answer: refused",)
+    site.clock.advance(SELDOM)
+    site.fail(ONE, Unreachable("no route"))
+    assert site.outage.alarms == ("the service does not answer: no route",)
+    assert len(caplog.records) == 2

@@ -11,8 +11,9 @@ from iot_mqtt.auth import hashing
 from iot_mqtt.auth.chain import Chain
 from iot_mqtt.auth.files import FileError, signature_of
 from iot_mqtt.auth.service import Access
-from iot_mqtt.auth.settings import AuthSettings
-from iot_mqtt.errors import ReasonCode
+from iot_mqtt.auth.settings import AuthSettings, HttpSettings
+from iot_mqtt.auth.web import Unreachable
+from iot_mqtt.errors import ReasonCode, Unavailable
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.access import Action, ConnectAttempt, Denied, Permissions, Principal
 from tests.unit.auth.authkit import Threads, attempt, cheap_hash, outcome, start
@@ -360,3 +361,26 @@ def test_the_chain_asks_in_order_and_stops_at_an_answer() -> None:
     verdict = outcome(start(Chain([silent, no, yes]).authenticate(attempt())))
     assert verdict == no.answer
     assert (silent.asked, no.asked, yes.asked) == (1, 1, 0)
+
+
+class Away:
+    """A service that cannot be reached."""
+
+    async def post(self, *_: Any) -> tuple[int, bytes]:
+        raise Unreachable("refused")
+
+    async def get(self, *_: Any) -> tuple[int, bytes]:
+        raise NotImplementedError
+
+
+def test_a_service_is_one_alarm_whichever_listener_asks_it() -> None:
+    """All its questions count."""
+    settings = AuthSettings(chain=("http",), http=HttpSettings(url="https://service"))
+    of_listeners = {"ws": ("http", "anonymous")}
+    access = Access(settings, Threads().cross, ManualClock(), of_listeners=of_listeners, web=lambda _: Away())
+    for listener in ("mqtt", "ws", "mqtt"):
+        assert not access.alarms
+        with pytest.raises(Unavailable):
+            outcome(start(access.authenticator.authenticate(attempt("ann", b"pw")._replace(listener=listener))))
+    assert access.alarms == ("the service of auth.http does not answer: refused",)
+    access.close()

@@ -320,11 +320,29 @@ def test_keys_that_were_fetched_stay_until_there_are_better_ones() -> None:
         site.clock.advance(300)
         site.asked[-1].callback(answer)
         assert isinstance(outcome(site.connect(site.token(kid="r"))), Principal)
-        assert "keys cannot be fetched" in site.link.known(attempt(None, site.token(kid="r")))
+        assert "keys for tokens cannot be fetched" in site.link.known(attempt(None, site.token(kid="r")))
     site.ring.close()
     count = len(site.asked)
     site.clock.advance(1000)
     assert len(site.asked) == count
+
+
+def test_keys_that_cannot_be_fetched_are_an_alarm_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+    """The log has each cause once, and the end."""
+    site = Site()
+    site.ring.begin()
+    for status in (500, 500, 404):
+        site.answer(status=status)
+        words = f"keys for tokens cannot be fetched, those of before stay: the answer was {status}"
+        assert site.ring.alarms == (words,)
+        site.clock.advance(10)
+    site.answer(jwk(RSA_KEY, kid="r"))
+    assert site.ring.alarms == ()
+    assert [(record.levelname, record.getMessage()[-12:]) for record in caplog.records] == [
+        ("WARNING", "swer was 500"),
+        ("WARNING", "swer was 404"),
+        ("WARNING", "etched again"),
+    ]
 
 
 @pytest.mark.parametrize("spoiled", ["expired", "changed", "of another key"])

@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from iot_mqtt.auth.files import FileError
-from iot_mqtt.auth.web import AgentWeb, WebError
+from iot_mqtt.auth.web import AgentWeb, Unreachable, WebError
 from iot_mqtt.pipeline.clock import ReactorClock
 from tests.reactor import reactor, run, until
 
@@ -88,8 +88,9 @@ def test_what_is_no_answer_is_said(server: str, web: AgentWeb, path: str, words:
 
 def test_nobody_there(web: AgentWeb) -> None:
     """Also an answer, in a way."""
-    with pytest.raises(WebError):
-        run(web.get("http://127.0.0.1:1/", 5, 1000))
+    for url in ("http://127.0.0.1:1/", "http://nobody.invalid/"):
+        with pytest.raises(Unreachable):
+            run(web.get(url, 5, 1000))
 
 
 def test_whom_to_trust_must_be_certificates(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ def test_names_with_digits_are_different_alarms() -> None:
         ("the platform has rejected 3 records that could not be put among its dead letters", "uplink_rejected"),
         ("listener mqtts goes on with its certificates of before: the files of now cannot be used", "certificate"),
         ("access rules were not reloaded, the old ones stay: /etc/certificate/users: cannot be read", "access"),
+        ("the service of auth.http does not answer: the certificate has expired", "access"),
+        ("keys for tokens cannot be fetched, those of before stay: the certificate has expired", "access"),
         ("nothing is changed by the API until the audit log can be written: no such file", "audit"),
         ("the log goes on in its file of before: /var/log/certificate.log: is no plain file", "log_file"),
         ("the clock of certificate-1 is 3.0 s ahead of those of the other nodes: what expires there", "clock"),
