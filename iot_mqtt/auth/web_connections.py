@@ -26,8 +26,8 @@ from zope.interface import implementer  # type: ignore[import-untyped]
 
 #: Bytes of an answer with its head; whoever asks wants less of its body.
 LARGEST: Final = 2 * 1024 * 1024
-#: Bytes of a head with the interim answers before it. Each of these takes some microseconds.
-LARGEST_HEAD: Final = 16 * 1024
+#: Bytes of a head with the interim answers before it. Each of these takes ten microseconds.
+LARGEST_HEAD: Final = 8 * 1024
 
 
 class HeadTooLarge(Exception):

@@ -202,7 +202,7 @@ def test_what_a_kept_connection_loses_twice_is_lost(web: AgentWeb) -> None:
 
 
 def test_interim_answers_come_to_an_end(tmp_path: Path) -> None:
-    """A hundred thousand of them took the loop half a second. A few are no answer yet."""
+    """A hundred thousand of them took the loop half a second. The bound is far from that."""
     over.clear()
     server = Endless(tmp_path, b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 10, 0.001)
     web = AgentWeb(reactor, ReactorClock(reactor), server.ca)
