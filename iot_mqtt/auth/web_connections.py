@@ -2,7 +2,7 @@
 
 ::
 
-    TCP ─ TLS ─ _Connection ─ the HTTP of Twisted's agent
+    TCP ─ TLS ─ Connection ─ the HTTP of Twisted's agent
                 stopProducing: end it at once
 
 A connection over TLS that is merely lost lives until its peer agrees, and takes what the peer sends meanwhile. A body
@@ -13,6 +13,7 @@ has its bound (``web``), which is of no use while a head does not end: here is o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -26,8 +27,10 @@ from zope.interface import implementer  # type: ignore[import-untyped]
 
 #: Bytes of an answer with its head; whoever asks wants less of its body.
 LARGEST: Final = 2 * 1024 * 1024
-#: Bytes of a head with the interim answers before it. Each of these takes ten microseconds.
+#: Bytes of a head with the interim answers before it, and how many of these there may be: the agent logs each.
 LARGEST_HEAD: Final = 8 * 1024
+MOST_INTERIM: Final = 10
+_INTERIM: Final = re.compile(rb"HTTP/\S* +1\d\d\b[^\n]*\n(?:[^\r\n][^\n]*\n)*\r?\n")
 
 
 class HeadTooLarge(Exception):
@@ -39,7 +42,7 @@ class KeptClosed(Exception):
 
 
 class Pool(HTTPConnectionPool):
-    """Twisted's, of connections that are ``_Connection``; ``kept``: of one host, for the next request."""
+    """Twisted's, of connections that are ``Connection``; ``kept``: of one host, for the next request."""
 
     def __init__(self, reactor: Any, kept: int) -> None:
         super().__init__(reactor, persistent=kept > 0)
@@ -52,7 +55,7 @@ class Pool(HTTPConnectionPool):
 
 @implementer(IStreamClientEndpoint)
 class _Endpoint:
-    """Puts a ``_Connection`` between the agent and whatever it would be connected to."""
+    """Puts a ``Connection`` between the agent and whatever it would be connected to."""
 
     def __init__(self, endpoint: Any) -> None:
         self._endpoint = endpoint
@@ -62,15 +65,18 @@ class _Endpoint:
         return connecting.addCallback(lambda connection: connection.wrappedProtocol)
 
 
-class _Connection(ProtocolWrapper):
+class Connection(ProtocolWrapper):
     """One connection, for one request after the other."""
 
     #: Bytes since something was last written: an answer.
     _came = 0
     #: Its head is complete.
     _headed = False
-    #: It has more bytes than it may have.
+    #: It has more than it may have.
     _endless = False
+    #: What came of its head but for whole interim answers, and how many of these.
+    _head = b""
+    _interim = 0
     #: There was another answer before.
     _kept = False
 
@@ -95,6 +101,7 @@ class _Connection(ProtocolWrapper):
     def _asked(self) -> None:
         self._kept = self._kept or self._came > 0
         self._came, self._headed = 0, False
+        self._head, self._interim = b"", 0
 
     def dataReceived(self, data: bytes) -> None:
         room = max(0, (LARGEST if self._headed else LARGEST_HEAD) - self._came)
@@ -102,14 +109,24 @@ class _Connection(ProtocolWrapper):
         if self.disconnecting:
             self.abortConnection()
             return
-        super().dataReceived(data[:room])
-        if len(data) <= room:
-            return
-        if self._headed and self._came <= LARGEST:
-            super().dataReceived(data[room:])
-        else:
-            self._endless = True
-            self.abortConnection()
+        if not self._headed:
+            self._count(data[:room])
+        if self._interim <= MOST_INTERIM:
+            super().dataReceived(data[:room])
+            if len(data) <= room:
+                return
+            if self._headed and self._came <= LARGEST:
+                super().dataReceived(data[room:])
+                return
+        self._endless = True
+        self.abortConnection()
+
+    def _count(self, data: bytes) -> None:
+        """Interim answers, before the agent sees them."""
+        self._head += data
+        while found := _INTERIM.match(self._head):
+            self._head = self._head[found.end() :]
+            self._interim += 1
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         if self._endless:
@@ -119,6 +136,6 @@ class _Connection(ProtocolWrapper):
         super().connectionLost(reason)
 
 
-class _Wrapping(WrappingFactory[_Connection]):
-    protocol = _Connection
+class _Wrapping(WrappingFactory[Connection]):
+    protocol = Connection
     noisy = False
