@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from iot_mqtt.ports.clock import Clock
 
@@ -26,23 +26,48 @@ log = logging.getLogger(__name__)
 HOLD: Final = 3600.0
 #: Seconds from which on a step is worth a word.
 STEP: Final = 60.0
+#: Seconds from which on what a start brings is more than a restart takes: the log may know the time of an hour before.
+LONG_OFF: Final = 2 * HOLD
 #: No wall clock of a node that runs this says less (2020-01-01): time that began at nothing, and has only passed.
 _OLDEST: Final = 1_577_836_800.0
+
+
+class EarlierClock(NamedTuple):
+    """By what clock earlier lives of this node recorded, on a machine that was not started again since."""
+
+    #: Of the wall clock to the monotonic one.
+    offset: float
+    #: From when on it was so (monotonic).
+    since: float
+
+    def ends(self, due_at: float, interval: float, offset: float) -> float | None:
+        """When the interval is over (monotonic); None for what was recorded by another clock. ``offset``: of now."""
+        ends = due_at - min(self.offset, offset)
+        return ends if ends - interval >= self.since else None
 
 
 class RetentionClock:
     """Of one life of a node. To be asked every few seconds."""
 
-    def __init__(self, clock: Clock, known: Callable[[], float | None]) -> None:
-        """``known``: the newest time of retention that the log knew when it was opened, if any; asked for once."""
+    def __init__(
+        self, clock: Clock, known: Callable[[], float | None], began: Callable[[], float | None] | None = None
+    ) -> None:
+        """``known``: the newest time of retention that the log knew when it was opened, if any; ``began``: the wall
+        time of the oldest that is in it. Both are asked for once.
+        """
         self._clock = clock
         self._known = known
+        self._began = began or _nothing
+        #: Of the lives before, if it is known; to be set before the first ``now``.
+        self.earlier: EarlierClock | None = None
         #: Seconds that other nodes say this node's clock is ahead; what they do not agree to does not count.
         self.ahead: Callable[[], float] = _agreed
         #: Offsets, rising, and since when (monotonic) the offset has not been below them. The first is believed.
         self._held: list[tuple[float, float]] = []
         #: How many of these were there before this life.
         self._earlier = 0
+        #: What the start brought is more than that the node was off.
+        self._start_doubted = False
         self._told = False
 
     def now(self) -> float:
@@ -68,6 +93,11 @@ class RetentionClock:
         return self._held[-1][1] - self._held[self._earlier][1] if self._held else 0.0
 
     @property
+    def suspected(self) -> float:
+        """``doubted``, and what the start brought if that may be an error of the clock; of the last ``now``."""
+        return self.behind if self._start_doubted else self.doubted
+
+    @property
     def alarms(self) -> tuple[str, ...]:
         """What an operator should know."""
         if self.doubted < STEP:
@@ -85,6 +115,20 @@ class RetentionClock:
         since = known or 0.0
         if since < wall:
             self._held, self._earlier = [(now, since - now)], 1
+            self._start_doubted = self._doubts_start(since if since >= _OLDEST else self._began(), wall, now)
+
+    def _doubts_start(self, known: float | None, wall: float, now: float) -> bool:
+        """Whether more has become of the clock than the time that the node was off."""
+        earlier = self.earlier
+        if earlier is not None:
+            offset = wall - now
+            if offset - earlier.offset >= STEP:
+                return True
+            if now - earlier.since >= HOLD:
+                return False
+            # Since then nobody has set it forward; before that somebody may have.
+            wall = earlier.since + offset
+        return known is not None and wall - known >= LONG_OFF
 
     def _note(self, now: float, offset: float) -> None:
         since, held = now, self._held
@@ -113,3 +157,7 @@ def _tell_start(known: float) -> None:
 
 def _agreed() -> float:
     return 0.0
+
+
+def _nothing() -> None:
+    return None

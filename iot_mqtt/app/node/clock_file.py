@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from iot_mqtt.broker.sessions.recorded_deadlines import EarlierClock
+from iot_mqtt.broker.retention_clock import EarlierClock
 from iot_mqtt.ports.clock import Clock
 
 FILE: Final = "clock.json"

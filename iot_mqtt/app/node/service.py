@@ -308,8 +308,9 @@ class Service:
             recording=config.recorder,
             call_soon=self._reactor.call_at_turn_end,
         )
+        self.broker.time.earlier = earlier = self._clock_file.earlier()
         if cluster is None:  # otherwise other nodes may have recorded it, by clocks of theirs
-            self.broker.lifecycle.deadlines.earlier = self._clock_file.earlier()
+            self.broker.lifecycle.deadlines.earlier = earlier
         self._watching.record(self.broker.monitoring.recorder)
         self._watching.trace(self.broker)
         self._access.on_changed = self.broker.lifecycle.rights.changed

@@ -81,7 +81,7 @@ class Composition:
         self.settings, self.store, self.log = settings, store, log
         self.counters, self.clock = counters, clock
         self.turn = turn = Turn(store, call_soon, counters.acknowledgement_wait)
-        self.time = RetentionClock(clock, lambda: log.known_time)
+        self.time = RetentionClock(clock, lambda: log.known_time, lambda: _first(log))
         self._runtime = runtime = Runtime(settings, store, log, counters, clock, self.time, wheel, turn, call_soon)
         log_use = log_use or LogUse()
         self.routing = routing = Routing(settings)
@@ -171,3 +171,8 @@ class Composition:
         self.clients.connections.on_connected += (Watch(tracer, inbound.dispatch).connected,)
         self.turn.at_commit = (tracer.committed, *self.turn.at_commit)
         return tracer
+
+
+def _first(log: Log) -> float | None:
+    """When the oldest that the log has began."""
+    return min((one.began_at for one in log.generations()), default=None)

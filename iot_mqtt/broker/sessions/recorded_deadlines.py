@@ -18,9 +18,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final
 
-from iot_mqtt.broker.retention_clock import STEP, RetentionClock
+from iot_mqtt.broker.retention_clock import STEP, EarlierClock, RetentionClock
 from iot_mqtt.pipeline import TimingWheel
 from iot_mqtt.ports.clock import Clock, Timer
 
@@ -30,20 +30,6 @@ log = logging.getLogger(__name__)
 ENDS_A_SECOND: Final = 500
 #: Seconds that a clock may drift until what waits is looked at anew.
 _DRIFT: Final = 1.0
-
-
-class EarlierClock(NamedTuple):
-    """By what clock earlier lives of this node recorded, on a machine that was not started again since."""
-
-    #: Of the wall clock to the monotonic one.
-    offset: float
-    #: From when on it was so (monotonic).
-    since: float
-
-    def ends(self, due_at: float, interval: float, offset: float) -> float | None:
-        """When the interval is over (monotonic); None for what was recorded by another clock. ``offset``: of now."""
-        ends = due_at - min(self.offset, offset)
-        return ends if ends - interval >= self.since else None
 
 
 class _Deadline:
@@ -159,11 +145,12 @@ class RecordedDeadlines:
         met()
 
     def _count(self) -> None:
-        """Those that are over by a clock that is doubted."""
-        before, behind = self._doubtful, self._time.behind
-        now = self._time.now()
-        doubtful = (one for one in self._open if now < one.due_at <= now + behind)
-        self._doubtful = sum(1 for _ in doubtful) if behind >= STEP else 0
+        """Those that are over by a clock that is doubted, for more than that the node was off."""
+        before, now = self._doubtful, self._time.now()
+        suspected = self._time.suspected
+        wall = now + self._time.behind
+        doubtful = (one for one in self._open if wall - suspected < one.due_at <= wall)
+        self._doubtful = sum(1 for _ in doubtful) if suspected >= STEP else 0
         if self._doubtful and not before:
             log.warning("%s", *self.alarms)
         elif before and not self._doubtful:

@@ -72,6 +72,10 @@ def turn_clock(node: Node, seconds: float) -> None:
     node.clock._wall += seconds
 
 
+def alarmed(node: Node) -> bool:
+    return any("sessions or delays of wills" in one for one in node.view.alarms)
+
+
 def there(node: Node) -> bool:
     return node.broker.sessions.get("c") is not None
 
@@ -242,6 +246,34 @@ def test_there_is_no_alarm_where_nothing_would_be_over() -> None:
     assert node.view.alarms == ()
 
 
+@pytest.mark.parametrize("life", [60, 3 * HOUR], ids=["in-the-first-hour-of-the-log", "later"])
+@pytest.mark.parametrize("off", [20, 1800])
+def test_a_restart_alone_is_no_alarm(life: int, off: float, caplog: pytest.LogCaptureFixture) -> None:
+    """What was over meanwhile, and what is over soon, says nothing of the clock."""
+    node = Node(tick=COARSE)
+    away(node, b"1", expiry=3600)
+    pass_time(node, life)
+    away(node, b"1", expiry=10)
+    node.clock.advance(off)
+    node.restart()
+    assert node.view.alarms == ()
+    pass_time(node, 600, step=5)
+    assert node.view.alarms == ()
+    assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []
+
+
+def test_a_step_after_a_restart_counts_only_what_is_over_by_the_step() -> None:
+    """Not what was over while the node was off."""
+    node = Node(tick=COARSE)
+    away(node, b"1", expiry=600)
+    node.clock.advance(700)
+    node.restart()
+    pass_time(node, 60)
+    turn_clock(node, DAY)
+    pass_time(node, 60)
+    assert not alarmed(node)
+
+
 def test_a_client_that_comes_and_goes_has_its_whole_interval() -> None:
     """The record that was read at the start says nothing of it any more."""
     node = Node(tick=COARSE)
@@ -279,7 +311,7 @@ class OnMachine(Node):
     def _starting(self) -> None:
         (self.folder / "boot_id").write_text(self.boot)
         self.file = ClockFile(self.folder, self.clock, self.folder / "boot_id")
-        self.broker.lifecycle.deadlines.earlier = self.file.earlier()
+        self.broker.time.earlier = self.broker.lifecycle.deadlines.earlier = self.file.earlier()
 
     def serve(self) -> None:
         self.file.look()
@@ -338,6 +370,37 @@ def test_what_began_before_a_start_of_the_machine_says_nothing_of_its_clock(node
         pass_time(node, 600)
     pass_time(node, 2400)
     assert there(node)
+
+
+def test_a_long_time_off_is_no_alarm_on_a_machine_that_was_not_started_again(node: OnMachine) -> None:
+    """The monotonic clock says that the time has passed."""
+    away(node, b"1", expiry=HOUR)
+    node.clock.advance(10 * DAY)
+    node.restart()
+    pass_time(node, 600)
+    assert node.view.alarms == ()
+
+
+def test_a_clock_that_was_set_ahead_while_the_node_was_off_is_an_alarm(node: OnMachine) -> None:
+    """And at the next start within the hour, until it is set right."""
+    away(node, b"1", expiry=HOUR)
+    turn_clock(node, DAY)
+    node.restart()
+    pass_time(node, 600)
+    assert alarmed(node)
+    node.restart()
+    assert alarmed(node)
+    turn_clock(node, -DAY)
+    pass_time(node, 60)
+    assert not alarmed(node)
+
+
+def test_a_small_step_while_the_node_was_off_is_an_alarm_where_it_is_known(node: OnMachine) -> None:
+    """The monotonic clock says that it was set."""
+    away(node, b"1", expiry=HOUR)
+    turn_clock(node, HOUR + 60)
+    node.restart()
+    assert alarmed(node)
 
 
 def test_a_step_of_the_clock_begins_the_file_anew(node: OnMachine, tmp_path: Path) -> None:
