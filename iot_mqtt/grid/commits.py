@@ -83,6 +83,11 @@ class Commits:
         batch = self._committer.batch
         return len(self._gathering) + len(self._retained) + (len(batch) if batch is not None else 0)
 
+    @property
+    def unanswered(self) -> float:
+        """Seconds since the batch under way was handed over, however often it was repeated; 0: none is under way."""
+        return 0.0 if self._committer.batch is None else self._clock.monotonic() - self._committer.began
+
     def flush(self) -> bool:
         """Hand over what gathered, unless a batch is under way; its end hands over the next. Whether anything waits."""
         committer = self._committer

@@ -23,7 +23,8 @@ class Committer:
         self._clock = clock
         self._counters = counters
         self._committed = committed
-        self._began = 0.0
+        #: When the batch under way was handed over first.
+        self.began = 0.0
         self._pause = FIRST_PAUSE
         #: What is under way; None: the next batch may come.
         self.batch: WriteBatch | None = None
@@ -35,7 +36,7 @@ class Committer:
 
     def commit(self, batch: WriteBatch, now: float) -> None:
         """Only while nothing is under way. ``committed`` may be called before this returns."""
-        self.batch, self._began = batch, now
+        self.batch, self.began = batch, now
         self._submit()
 
     def give_up(self) -> None:
@@ -57,7 +58,7 @@ class Committer:
         counters.commits += 1
         counters.commit_operations += len(self.batch)
         now = self._clock.monotonic()
-        elapsed = now - self._began
+        elapsed = now - self.began
         counters.commit_seconds += elapsed
         counters.commit_latency.observe(elapsed)
         if self.failing:

@@ -145,11 +145,21 @@ class Lives:
             self._service.look_again()
             self._notifier.reloaded()
 
+    def signalled(self, number: int) -> None:
+        """The process was told to end."""
+        patience = max((life.patience for life in self._lives), default=0.0)
+        log.info("%s: the node stops, within %g s", signal.Signals(number).name, patience)
+        self._reactor.stop()
+
+    @property
+    def _lives(self) -> list[Service]:
+        return [life for life in (self._service, self._beginning) if life is not None]
+
     def stop(self) -> Deferred[None] | None:
         """The process is to end."""
         self._stopping = True
         self._notifier.stopping()
-        lives = [life for life in (self._service, self._beginning) if life is not None]
+        lives = self._lives
         return gatherResults(map(_stop, lives)).addCallback(lambda _: None) if lives else None
 
 
@@ -209,7 +219,7 @@ def _serve(loaded: LoadedConfig, reread: Reread) -> int:
     lives = Lives(config, reactor, failed, reread, loaded, Notifier.of(os.environ))
     reactor.addSystemEventTrigger("before", "shutdown", lives.stop)
     reactor.callWhenRunning(lives.begin)
-    _stop_on_signals(reactor)
+    _stop_on_signals(reactor, lives)
     _look_again_on_hangup(reactor, lives)
     _reap_children(reactor)
     reactor.run(installSignalHandlers=False)
@@ -252,14 +262,14 @@ def say_first_password(stream: TextIO, password: str | None) -> None:
         print(f"iot-mqtt: {text}: {password}", file=stream, flush=True)
 
 
-def _stop_on_signals(reactor: Any) -> None:
+def _stop_on_signals(reactor: Any, lives: Lives) -> None:
     """SIGTERM and SIGINT stop the node once; impatient repetitions change nothing (SIGKILL is safe, too)."""
     stopping = [False]
 
-    def stop(_number: int, _frame: object) -> None:
+    def stop(number: int, _frame: object) -> None:
         if not stopping[0]:
             stopping[0] = True
-            reactor.callFromThread(reactor.stop)
+            reactor.callFromThread(lives.signalled, number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)

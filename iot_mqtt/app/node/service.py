@@ -29,7 +29,7 @@ from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector, held
 from iot_mqtt.app.node.config_files import ConfigFiles
 from iot_mqtt.app.node.configuration import LOOK_SECONDS as CONFIG_SECONDS
 from iot_mqtt.app.node.configuration import Configuration
-from iot_mqtt.app.node.deadline import Deadline
+from iot_mqtt.app.node.deadline import Deadline, inbox_busy, unwritten, uplink_busy
 from iot_mqtt.app.node.directory import Following
 from iot_mqtt.app.node.disk_room import make_disk_look
 from iot_mqtt.app.node.ending import end_at_once
@@ -456,15 +456,19 @@ class Service:
         """Read again what may have changed in files."""
         self._reloads.reload()
 
-    async def stop(self) -> None:
-        """Let clients go, commit, close; within ``node.drain_seconds``. Who never served has promised nothing, and who
-        was abandoned keeps no promise any more.
+    @property
+    def patience(self) -> float:
+        """Seconds that ``stop`` may take. Who never served has promised nothing, and who was abandoned keeps no promise
+        any more.
         """
         patience = self._config.node.drain_seconds
+        return patience if self._reached is Reached.SERVING else min(patience, UNSERVED_SECONDS)
+
+    async def stop(self) -> None:
+        """Let clients go, commit, close; within ``node.drain_seconds``."""
+        deadline = Deadline(self.patience, self.clock, self._reactor)
         if self._reached is not Reached.SERVING:
             self._ended = "it was stopped"
-            patience = min(patience, UNSERVED_SECONDS)
-        deadline = Deadline(patience, self.clock, self._reactor)
         self._stop_periodic()
         await self._listeners.stop()
         if hasattr(self, "broker"):
@@ -475,15 +479,16 @@ class Service:
             await deadline.wait_while(lambda: self.broker.clients.connections)
         if self._reached is not Reached.NOTHING:
             if self._letters is not None:
-                await deadline.settle(self._letters.stop())
+                await deadline.settle(self._letters.stop(), inbox_busy)
                 self._letters.abandon()
             if hasattr(self, "accompanied"):
                 self.accompanied.stopping()
             self._watching.settle()
-            await deadline.settle(self._store.settled())
+            waits = partial(unwritten, self._store)
+            await deadline.settle(self._store.settled(), waits)
             if hasattr(self, "broker") and self.broker.uplink is not None:
-                await deadline.settle(self.broker.uplink.stop())
-                await deadline.settle(self._store.settled())
+                await deadline.settle(self.broker.uplink.stop(), uplink_busy)
+                await deadline.settle(self._store.settled(), waits)
             if self._cluster is not None:
                 await self._cluster.leave()
             await self._grid.close()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import gc
+import logging
+import re
+import signal
 import socket
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
@@ -140,6 +143,54 @@ def test_a_node_that_never_served_does_not_wait_to_drain(
     forever: Deferred[None] = Deferred()
     monkeypatch.setattr(service._store, "settled", lambda: forever)
     turning.run(service.stop())
+
+
+def test_a_stop_that_the_grid_holds_up_says_what_waits(
+    turning: Turning, config: Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In words, and once, although it is waited for twice."""
+    service = Service(replace(config, node=replace(config.node, drain_seconds=0.3)), turning.reactor, never)
+    turning.run(service.start())
+    monkeypatch.setattr(service._grid, "commit_soon", lambda batch, done: None)
+    for number in range(3):
+        service._store.save_received("client", [number])
+    turning.run(service.stop())
+    (line,) = [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+    assert line.startswith("the 0.3 s that a stop may take are over, and ")
+    assert re.search(r"\b\d+ operations wait for the grid, which has not answered for 0 s", line)
+    assert service._store.waiting >= 3
+
+
+def test_what_keeps_the_grid_from_the_last_commit_is_told_in_its_words(
+    turning: Turning, config: Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And no repr of it."""
+    service = Service(config, turning.reactor, never)
+    turning.run(service.start())
+
+    async def refused() -> None:
+        raise Unavailable("the grid is full")
+
+    monkeypatch.setattr(service._store, "settled", refused)
+    turning.run(service.stop())
+    told = {one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR}
+    assert told == {"stopping with something that was not written: the grid is full"}
+
+
+def test_a_stop_begins_with_a_line(
+    turning: Turning, config: Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By what signal, and how long it may take."""
+    monkeypatch.setattr(turning.reactor, "stop", lambda: None)
+    node = Lives(patient(config), turning.reactor, lambda failure: failure.raiseException())
+    node.begin()
+    service = node._service
+    assert service is not None
+    turning.until(lambda: hasattr(service, "view") and service.view.ready)
+    with caplog.at_level(logging.INFO, "iot_mqtt.app.node.lives"):
+        node.signalled(signal.SIGTERM)
+    stopped(turning, node)
+    assert [one.getMessage() for one in caplog.records] == ["SIGTERM: the node stops, within 60 s"]
 
 
 @pytest.mark.parametrize(
