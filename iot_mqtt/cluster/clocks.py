@@ -43,7 +43,7 @@ class Clocks:
         for name in self.wrong.keys() - before.keys():
             log.warning("%s: see that NTP sets it", clock_words(name, self.wrong[name]))
         for name in before.keys() - self.wrong.keys():
-            log.info("the clock of %s agrees with the others again", name)
+            log.warning("the clock of %s agrees with the others again", name)
 
 
 def wrong(clocks: Mapping[str, float], before: Collection[str]) -> dict[str, float]:

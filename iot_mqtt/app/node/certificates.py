@@ -130,9 +130,11 @@ class Certificates:
             repeat(LOOK_SECONDS)
 
     def _renew(self, name: str, context: TlsContext, looked: TlsLooked) -> None:
+        # The end of what was an error is a warning.
+        level = logging.WARNING if context.outdated else logging.INFO
         try:
             if context.take(looked, self._clock.wall()):
-                log.info("the certificates of listener %s were read again", name)
+                log.log(level, "the certificates of listener %s were read again", name)
                 self._say_at = 0.0
         except TlsConfigurationError as error:
             log.error("the certificate of listener %s was not read again, the old one stays: %s", name, error)

@@ -35,7 +35,7 @@ class Following:
     def _seen(self, _: None) -> None:
         self._looking = False
         if self._trouble:
-            log.info("%s can be seen again", self._what)
+            log.warning("%s can be seen again", self._what)
         self._trouble = False
 
     def _failed(self, failure: Failure) -> None:

@@ -222,7 +222,7 @@ class Webhook:
                 return
             pause = min(pause * 2, LONGEST_PAUSE)
         if tries and not self._closed:
-            log.info("%s answers again", self._of)
+            log.warning("%s answers again", self._of)
 
     async def _post(self, body: bytes, headers: Mapping[str, str]) -> tuple[str, str] | None:
         """None: it is settled, one way or the other; else why it is not, in a word and for people."""

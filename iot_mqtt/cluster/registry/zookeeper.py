@@ -125,7 +125,9 @@ class ZooKeeperRegistry:
             tell_state(self.on_state, self._state)
 
     def connected(self, members: dict[str, Member]) -> None:
-        log.info("the registry is connected: %d nodes", len(members))
+        # The end of what was a warning is one, too.
+        level = logging.WARNING if self._state is RegistryState.SUSPENDED else logging.INFO
+        log.log(level, "the registry is connected: %d nodes", len(members))
         different, self._members = members != self._members, members
         self._trouble = None
         self._state = RegistryState.CONNECTED

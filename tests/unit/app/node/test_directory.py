@@ -31,3 +31,4 @@ def test_looks_do_not_gather_behind_one_that_waits(caplog: pytest.LogCaptureFixt
         assert [record.levelname for record in caplog.records] == ["WARNING"]
         looks[-1].callback(None)
     assert caplog.records[-1].getMessage() == "users and rules of the grid can be seen again"
+    assert caplog.records[-1].levelname == "WARNING", "who reads no less sees its end, too"
