@@ -37,6 +37,7 @@ from kazoo.retry import KazooRetry
 from kazoo.security import make_digest_acl
 from twisted.internet.defer import Deferred
 
+from iot_mqtt.cluster.registry.library_log import LibraryLines
 from iot_mqtt.cluster.registry.settings import ZooKeeperSettings
 from iot_mqtt.pipeline.tls_client import ClientTls
 
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 #: The library's own words. Never below INFO: it writes passwords into its debug messages.
 library = logging.getLogger(__name__ + ".kazoo")
 library.setLevel(logging.INFO)
+library.addFilter(LibraryLines())
 
 #: What a call ends with when the connection is away; it may have been carried out all the same.
 AWAY = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError)
