@@ -167,7 +167,7 @@ class Intake:
             kind = event.__class__
             if posting is not None:
                 if kind is Readings:
-                    if (self._broker_full or posting.is_full) and not posting.goes_on_with(event):  # type: ignore[arg-type]
+                    if (self._broker_full or posting.is_full) and not _goes_on(posting, events, position):
                         self._keep(events, position)
                         break
                     posting.reading(event)  # type: ignore[arg-type]
@@ -213,11 +213,12 @@ class Intake:
 
 
 def _goes_on(posting: Posting, events: Sequence[Event], position: int) -> bool:
-    """Whether further readings of the frame that is being taken stand behind this event."""
+    """Whether the next readings with a number are of the frame that is being taken."""
     if not posting.is_within_frame:
         return False
-    behind = (event for event in islice(events, position + 1, None) if isinstance(event, Readings))
-    following = next(behind, None)
+    rest = islice(events, position, None)
+    numbered = (event for event in rest if isinstance(event, Readings) and event.sequence is not None)
+    following = next(numbered, None)
     return following is not None and posting.goes_on_with(following)
 
 

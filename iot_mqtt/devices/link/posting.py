@@ -132,12 +132,12 @@ class Posting:
     def reading(self, readings: Readings) -> None:
         """The next readings. They are published with the next ``flush``."""
         sequence = readings.sequence
-        if sequence is not None and sequence != self._sequence:
+        if sequence is not None and not self.goes_on_with(readings):
             self.end_of_frames()
             self._sequence = sequence
             self._again = sequence <= self._handed or not self._devices.is_fresh(self._gateway, sequence)
             self._handed = max(self._handed, sequence)
-        self.is_within_frame = sequence is not None
+            self.is_within_frame = True
         counters = self._counters
         counters.readings += 1
         if sequence is not None and self._again:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
@@ -27,6 +28,33 @@ def say(gateway: Gateway, device: str, *numbers: int) -> None:
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+
+
+def test_a_frame_that_repeats_the_last_number_is_not_published_again() -> None:
+    """It is called safe, as often as it comes."""
+    world = World()
+    reader = world.node.connect("reader")
+    reader.subscribe("up/#", qos=1)
+    gateway = world.gateway()
+    for _ in range(3):
+        gateway.say('r a {"t": 1} 5', 'r b {"t": 1} 5', "safe 5")
+        assert gateway.heard() == ["safe 5"]
+    gateway.say('r a {"t": 1} 6')
+    assert [json.loads(one.payload)["seq"] for one in reader.messages()] == [5, 5, 6]
+    assert world.counters.duplicates == 4
+
+
+def test_a_frame_goes_on_behind_readings_without_number() -> None:
+    """They are no end of it, also where the broker takes no more."""
+    world = World()
+    reader = world.node.connect("reader")
+    reader.subscribe("up/#", qos=1)
+    gateway = world.gateway()
+    world.node.hold()
+    gateway.say(*['r a {"t": 1} 5', 'r b {"t": 1}'] * 3, 'r a {"t": 1} 6', 'r b {"t": 1}')
+    world.node.release()
+    assert [json.loads(one.payload)["seq"] for one in reader.messages()] == [5, None] * 3 + [6, None]
+    assert world.notes.highest == {"line-1": 6}
 
 
 def test_a_device_whose_numbers_begin_again_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
