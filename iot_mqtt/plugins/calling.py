@@ -22,8 +22,8 @@ MAX_EVENTS = 100_000
 MAX_SAID = 8 * 1024 * 1024
 _DETAIL = 400
 _WORD = re.compile(r"[a-z0-9_]{1,32}")
-#: Whatever a codec can raise but for Ctrl-C, which is not its own.
-RAISED = (Exception, SystemExit, GeneratorExit)
+#: Whatever a codec can raise. A signal raises nothing, neither in a node nor in a worker.
+RAISED = BaseException
 
 
 class Trouble(NamedTuple):

@@ -34,6 +34,8 @@ DEEDS = {
     "raise BadFrame('Any Words!', 'no')": ("bad_frame", "other", "no"),
     "raise KeyError(5)": ("codec_failed", "exception"),
     "raise SystemExit(5)": ("codec_failed", "exception"),
+    "raise KeyboardInterrupt": ("codec_failed", "exception"),
+    "raise BaseException(5)": ("codec_failed", "exception"),
     "yield from self.decode(frame)": ("codec_failed", "exception"),
     "yield 5": ("codec_failed", "garbage"),
     "yield Readings('d', dict(a=object()))": ("codec_failed", "garbage"),
@@ -42,15 +44,16 @@ DEEDS = {
 
 @pytest.mark.parametrize("deed", DEEDS)
 def test_what_came_before_a_bad_frame_is_not_lost(here: House, deed: str) -> None:
-    """Unless it is garbage, of which nothing is believed, or an exit; and nothing is told afterwards."""
+    """Unless it is garbage, of which nothing is believed, or no ``Exception``; and nothing is told afterwards."""
     expected = DEEDS[deed]
+    lost = any(word in deed for word in ("SystemExit", "KeyboardInterrupt", "BaseException"))
     runner, sink = connected(here, deed, **PATIENT)
     assert runner.decode([b"1", b"2", b"x", b"3"])
     runner.decode([b"4"])
     runner.encode(COMMAND)
     runner.welcome()
     assert sink.told == [expected]
-    assert len(sink.readings) == (0 if expected[-1] == "garbage" or "Exit" in deed else 2)
+    assert len(sink.readings) == (0 if expected[-1] == "garbage" or lost else 2)
     info = vendors(here.plugins)[0]
     assert info.connections == 0
     assert info.faults == ({} if expected[0] == "bad_frame" else {expected[1]: 1})
