@@ -15,7 +15,7 @@ from iot_mqtt.sdk.kit.card import Outcome
 from iot_mqtt.sdk.kit.conversation import Conversation, Subject, decoded, said
 from iot_mqtt.sdk.kit.forging import mended, mutated, units
 from iot_mqtt.sdk.kit.options import Options
-from iot_mqtt.sdk.kit.rules import Fault, check_reason
+from iot_mqtt.sdk.kit.rules import NOT_ITS_OWN, Fault, check_reason
 from iot_mqtt.sdk.kit.streams import wholly_framed
 from iot_mqtt.sdk.kit.vectors import Vector
 
@@ -71,7 +71,9 @@ def _one_by_one(codec: Codec, frames: list[bytes]) -> tuple[list[Event], str]:
         except BadFrame as bad:
             check_reason(bad.reason)
             return events, bad.reason
-        except Exception as error:
+        except NOT_ITS_OWN:
+            raise
+        except BaseException as error:
             raise Fault(f"decode({frame.hex():.200}) raised {said(error)}; only BadFrame may be raised") from error
     return events, ""
 

@@ -18,7 +18,7 @@ from iot_mqtt.sdk.kit.card import Outcome, Score, ScoreCard
 from iot_mqtt.sdk.kit.conversation import Conversation, Subject, said
 from iot_mqtt.sdk.kit.isolation import isolated
 from iot_mqtt.sdk.kit.options import Options
-from iot_mqtt.sdk.kit.rules import Fault
+from iot_mqtt.sdk.kit.rules import Fault, Stalled
 from iot_mqtt.sdk.kit.vectors import BadVectors, Vectors, vectors_of
 
 _DEFAULTS: Final = Options()
@@ -26,10 +26,6 @@ _DEFAULTS: Final = Options()
 
 class Unfit(Exception):
     """This is no codec that can be loaded at all; the text says why."""
-
-
-class Stalled(BaseException):
-    """Raised by a signal inside the codec, so nothing that catches ``Exception`` may keep it."""
 
 
 def misfits(codec: Any) -> list[str]:
@@ -94,7 +90,9 @@ def check_one(name: str, subject: Subject, options: Options) -> Score:
         outcome.complain(str(fault))
     except Stalled:
         outcome.complain(f"did not end within {limit:g} CPU seconds: something in the codec has no end")
-    except Exception as error:  # noqa: BLE001  # whatever a codec does, the other checks are made
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  # whatever a codec does, the other checks are made
         outcome.complain(f"raised {said(error)}")
     verdict = "FAIL" if outcome.complaints else "PASS" if outcome.applies else "-"
     seconds = time.monotonic() - start

@@ -20,7 +20,7 @@ from iot_mqtt.sdk.codec import BadBatch, Codec, Host
 from iot_mqtt.sdk.errors import BadFrame, CannotEncode
 from iot_mqtt.sdk.event_json import as_json, command_from
 from iot_mqtt.sdk.events import Close, Event, Heartbeat, Login, Send
-from iot_mqtt.sdk.kit.rules import Fault, check_bytes, check_event, check_reason, check_schema
+from iot_mqtt.sdk.kit.rules import NOT_ITS_OWN, Fault, check_bytes, check_event, check_reason, check_schema
 from iot_mqtt.sdk.kit.vectors import Vector, Vectors
 
 #: What ``Host.now`` says: some day in November 2023.
@@ -122,9 +122,9 @@ class Conversation:
             return check_bytes(self.codec.encode(command), "encode")
         except CannotEncode as error:
             return str(error) or "CannotEncode without a reason"
-        except Fault:
+        except NOT_ITS_OWN:
             raise
-        except Exception as error:
+        except BaseException as error:
             told = f"number={command.number}, device={command.device!r}, values={dict(command.values)!r}"
             raise Fault(f"encode({told:.300}) raised {said(error)}; only CannotEncode may be raised") from error
 
@@ -172,13 +172,13 @@ def decoded(codec: Codec, frames: list[bytes]) -> tuple[list[Event], BadFrame | 
         if isinstance(batch.error, BadFrame):
             check_reason(batch.error.reason)
             return list(batch.events), batch.error
-        error: Exception = batch.error
+        error: BaseException = batch.error
     except BadFrame as bad:
         check_reason(bad.reason)
         return [], bad
-    except Fault:
+    except NOT_ITS_OWN:
         raise
-    except Exception as other:  # noqa: BLE001  # whatever a codec raises is told
+    except BaseException as other:  # noqa: BLE001  # whatever a codec raises is told
         error = other
     if isinstance(error, Fault):
         raise error
@@ -190,9 +190,9 @@ def called(what: str, function: Any, *arguments: Any) -> Any:
     """The result of a method that must not raise. Raises ``Fault``."""
     try:
         return function(*arguments)
-    except Fault:
+    except NOT_ITS_OWN:
         raise
-    except Exception as error:
+    except BaseException as error:
         raise Fault(f"{what} raised {said(error)}") from error
 
 

@@ -20,6 +20,14 @@ class Fault(Exception):
     """The codec did what it must not; the text says what."""
 
 
+class Stalled(BaseException):
+    """Raised by a signal inside the codec, so nothing that catches ``Exception`` may keep it."""
+
+
+#: What is raised inside the codec, but not by it.
+NOT_ITS_OWN = (Fault, Stalled, KeyboardInterrupt)
+
+
 @contextmanager
 def _faults(of: str = "") -> Iterator[None]:
     try:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -82,7 +82,7 @@ def vectors_of(codec: type[Codec], path: Path | None = None) -> Vectors:
     """The vectors of a codec; none if it has none. Raises ``BadVectors``."""
     hook = getattr(codec, "vectors", None)
     if path is None and callable(hook):
-        return read_vectors(hook())
+        return read_vectors(_told_by(hook))
     if path is None:
         source = getattr(sys.modules.get(codec.__module__), "__file__", None)
         names = (f"{codec.__name__}.{FILE}", FILE)
@@ -94,6 +94,15 @@ def vectors_of(codec: type[Codec], path: Path | None = None) -> Vectors:
         return read_vectors(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise BadVectors(f"{path}: {error}") from error
+
+
+def _told_by(hook: Callable[[], Any]) -> Any:
+    try:
+        return hook()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise BadVectors(f"vectors() raised {type(error).__name__}: {error}") from error
 
 
 def read_vectors(told: Any) -> Vectors:
