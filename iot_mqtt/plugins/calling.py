@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from iot_mqtt.sdk import BadBatch, BadFrame, CannotEncode, Codec, Command, Event, Host
-from iot_mqtt.sdk.checking import Checker, Garbage, check_bytes
+from iot_mqtt.sdk.checking import Checker, Garbage, check_bytes, check_encoded
 
 #: What one hook may return, in events and in bytes.
 MAX_EVENTS = 100_000
@@ -89,7 +89,7 @@ class Calling:
 
     def encode(self, command: Command) -> bytes | CannotEncode | Trouble:
         try:
-            return check_bytes(self._codec.encode(command), "encode")
+            return check_encoded(self._codec.encode(command))
         except CannotEncode as error:
             return error
         except Garbage as error:

@@ -198,13 +198,21 @@ def _bytes(data: object, what: str) -> int:
 
 
 def check_bytes(data: object, what: str) -> bytes:
-    """What ``encode`` and the like returned."""
+    """What ``welcome`` and the like returned. Raises ``Garbage``."""
     if type(data) is not bytes:
         if not isinstance(data, bytearray | memoryview):
             raise Garbage(f"{what} returned {type(data).__name__}, not bytes")
         data = bytes(data)
     _bytes(data, what)
     return data
+
+
+def check_encoded(data: object) -> bytes:
+    """What ``encode`` returned: a command is never nothing. Raises ``Garbage``."""
+    encoded = check_bytes(data, "encode")
+    if not encoded:
+        raise Garbage("encode returned no bytes")
+    return encoded
 
 
 def _quality(quality: object) -> int:

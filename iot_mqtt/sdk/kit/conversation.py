@@ -20,7 +20,15 @@ from iot_mqtt.sdk.codec import BadBatch, Codec, Host
 from iot_mqtt.sdk.errors import BadFrame, CannotEncode
 from iot_mqtt.sdk.event_json import as_json, command_from
 from iot_mqtt.sdk.events import Close, Event, Heartbeat, Login, Send
-from iot_mqtt.sdk.kit.rules import NOT_ITS_OWN, Fault, check_bytes, check_event, check_reason, check_schema
+from iot_mqtt.sdk.kit.rules import (
+    NOT_ITS_OWN,
+    Fault,
+    check_bytes,
+    check_encoded,
+    check_event,
+    check_reason,
+    check_schema,
+)
 from iot_mqtt.sdk.kit.vectors import Vector, Vectors
 
 #: What ``Host.now`` says: some day in November 2023.
@@ -119,7 +127,7 @@ class Conversation:
     def encode(self, command: Any) -> bytes | str:
         """The bytes of a command, or why it has none. Raises ``Fault``."""
         try:
-            return check_bytes(self.codec.encode(command), "encode")
+            return check_encoded(self.codec.encode(command))
         except CannotEncode as error:
             return str(error) or "CannotEncode without a reason"
         except NOT_ITS_OWN:

@@ -52,9 +52,15 @@ def check_reason(reason: object) -> None:
 
 
 def check_bytes(data: object, what: str) -> bytes:
-    """What ``encode`` and the like returned. Raises ``Fault``."""
+    """What ``welcome`` and the like returned. Raises ``Fault``."""
     with _faults():
         return checking.check_bytes(data, what)
+
+
+def check_encoded(data: object) -> bytes:
+    """What ``encode`` returned. Raises ``Fault``."""
+    with _faults():
+        return checking.check_encoded(data)
 
 
 def check_schema(event: Event, schema: Schema) -> None:

@@ -74,6 +74,7 @@ def test_a_call_that_holds_everybody_up_is_a_quarantine_at_once(here: House) -> 
 
 ENCODING = """if command.body: exec(command.body.decode())
         if "give" in command.values: return command.values["give"]
+        if "nothing" in command.values: return b""
         return f\""""
 
 
@@ -93,6 +94,7 @@ def test_a_command_that_cannot_be_encoded_has_failed_and_the_connection_goes_on(
         ({}, b"raise BadFrame('a', 'secret')"),
         ({"give": "a secret"}, b""),
         ({"give": None}, b""),
+        ({"nothing": 1}, b""),
         *[({}, b"1/0")] * 20,
         ({"v": 1}, b""),
     ]
@@ -101,13 +103,14 @@ def test_a_command_that_cannot_be_encoded_has_failed_and_the_connection_goes_on(
     until(lambda: len(sink.told) > len(deeds))
     assert sink.told.pop(0) == ("send", b"hello")
     fails = "the gateway's codec fails on it:"
-    assert [one[:2] for one in sink.told] == [("not_encoded", number) for number in range(25)] + [("encoded", 25)]
+    assert [one[:2] for one in sink.told] == [("not_encoded", number) for number in range(26)] + [("encoded", 26)]
     reasons = [one[2] for one in sink.told]
     assert reasons[0] == "no such tag"
     assert reasons[1].startswith(f"{fails} ValueError (<string>:1)") and reasons[2].startswith(f"{fails} BadFrame (")
     assert reasons[3:5] == [f"{fails} encode returned {kind}, not bytes" for kind in ("str", "NoneType")]
+    assert reasons[5] == f"{fails} encode returned no bytes"
     info = vendors(here.plugins)[0]
-    assert (info.state, info.held_off, info.faults) == ("ready", [], {"exception": 22, "garbage": 2})
+    assert (info.state, info.held_off, info.faults) == ("ready", [], {"exception": 22, "garbage": 3})
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,13 @@ class ReturnsText(Good):
         return "text"
 
 
+class ReturnsNothing(Good):
+    """For a command."""
+
+    def encode(self, command: Command) -> bytes:
+        return b""
+
+
 class FramesCommandsWrongly(Good):
     """One byte too few."""
 
@@ -301,6 +308,7 @@ FAULTS: list[tuple[type[Codec], str, str]] = [
     (HasOtherTags, "schema", "not in the schema"),
     (FailsOnCommands, "commands", "only CannotEncode"),
     (ReturnsText, "commands", "not bytes"),
+    (ReturnsNothing, "commands", "no bytes"),
     (FramesCommandsWrongly, "round trip", "the framing does not take"),
     (KeepsFrames, "memory", "stay for every frame"),
     (KeepsConnections, "memory", "leaves"),
