@@ -332,6 +332,8 @@ class Plugins:
             if reason is None:
                 plugin.settings, plugin.common = settings, common
                 self._remember(plugin, place.label)
+                if back:  # so that a reload keeps it, until another one arrives
+                    self._shelf.arrive(plugin.name, place.label)
                 log.info("codec %s is version %s, %s", plugin.name, place.label, isolation)
             else:
                 log.error("codec %s, version %s: %s", plugin.name, place.label, reason)

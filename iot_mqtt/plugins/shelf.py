@@ -46,7 +46,7 @@ class Decided:
     isolation: str | None = None
     current: str | None = None
     previous: str | None = None
-    #: Labels in the order in which they came; the last is what a reload takes.
+    #: Labels in the order in which they came or were gone back to; the last is what a reload takes.
     arrived: list[str] = field(default_factory=list)
     #: What pip had installed when that was last looked at.
     site: str | None = None
@@ -66,7 +66,7 @@ class Shelf:
         return self.plugins.setdefault(name, Decided())
 
     def arrive(self, name: str, label: str) -> None:
-        """It is what came last."""
+        """It is what came last, or was gone back to."""
         decided = self.of(name)
         if label in decided.arrived:
             decided.arrived.remove(label)

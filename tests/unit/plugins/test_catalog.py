@@ -126,6 +126,23 @@ def test_rollback_goes_back_and_forth(here: House, isolation: str) -> None:
     assert version_read(here) == "1.0", "a rollback outlives a restart"
 
 
+def test_a_reload_after_a_rollback_keeps_the_version_until_another_comes(here: House) -> None:
+    """Also when that is one that was there before."""
+    write_plugin(here.site, "acme", "1.0")
+    plugins = here.start(acme=settings("inline"))
+    write_plugin(here.site, "acme", "2.0")
+    run(plugins.reload("acme"))
+    run(plugins.rollback("acme"))
+    run(plugins.reload("acme"))
+    assert version_read(here) == "1.0"
+    write_plugin(here.site, "acme", "3.0")
+    run(plugins.reload("acme"))
+    assert version_read(here) == "3.0"
+    write_plugin(here.site, "acme", "1.0")
+    run(plugins.reload("acme"))
+    assert version_read(here) == "1.0"
+
+
 @BOTH
 def test_drain_asks_old_connections_to_close_one_after_another(here: House, isolation: str) -> None:
     """And nobody who is on the new version."""
