@@ -62,7 +62,7 @@ class Calling:
         now: Callable[[], int] | None = None,
     ) -> None:
         self._make: Callable[[], Codec] = lambda: codec(
-            Host(config, peer=peer, log=log, count=count, now=now or _milliseconds)
+            Host(config, peer=peer, log=log, count=count, now=now or milliseconds)
         )
         self._codec: Codec
         self._checker = checker
@@ -167,5 +167,5 @@ def word(reason: object) -> str:
     return found.group() if found else "other"
 
 
-def _milliseconds() -> int:
+def milliseconds() -> int:
     return time.time_ns() // 1_000_000

@@ -12,6 +12,7 @@ import builtins
 import gc
 import importlib
 import importlib.util
+import logging
 import sys
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,13 +22,18 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Any
 
-from iot_mqtt.plugins.calling import RAISED, told
+from iot_mqtt.plugins.calling import RAISED, milliseconds, told
 from iot_mqtt.plugins.place import Place
-from iot_mqtt.sdk import Codec
+from iot_mqtt.sdk import Codec, Host
 from iot_mqtt.sdk.fitting import DoesNotFit, check_codec, check_config
 
 #: Released versions after which everything is collected: it holds the reactor up, by some 0.1 s for a million objects.
 _COLLECT_EVERY: typing.Final = 16
+#: Of the connection that a codec is tried with: an address of nobody.
+_PEER: typing.Final = "192.0.2.1:40000"
+_SILENT: typing.Final = logging.getLogger("iot_mqtt.plugins.tried")
+_SILENT.addHandler(logging.NullHandler())
+_SILENT.propagate = False
 
 
 class Space:
@@ -166,6 +172,7 @@ def load_beside(place: Place, config: Mapping[str, object]) -> Loaded:
         codec = check_codec(space.load(place.target))
         with space.present():  # annotations are looked up in sys.modules
             read = check_config(codec, config)
+        _try(codec, read)
     except DoesNotFit:
         space.release()
         raise
@@ -181,11 +188,22 @@ def load_alone(place: Place, config: Mapping[str, object]) -> Loaded:
         sys.path.insert(0, place.folder)
     try:
         codec = check_codec(_object(place.target))
-        return Loaded(codec, check_config(codec, config), version_of(codec, place), None)
+        read = check_config(codec, config)
+        _try(codec, read)
+        return Loaded(codec, read, version_of(codec, place), None)
     except DoesNotFit:
         raise
     except RAISED as error:
         raise DoesNotFit(f"it cannot be imported: {told(error)}") from None
+
+
+def _try(codec: type[Codec], config: object) -> None:
+    """Make one as for a connection, which nobody uses. Raises ``DoesNotFit``."""
+    host = Host(config, peer=_PEER, log=_SILENT, count=lambda _name, _amount: None, now=milliseconds)
+    try:
+        codec(host)
+    except RAISED as error:
+        raise DoesNotFit(f"its constructor raised {told(error)}") from None
 
 
 def _object(target: str) -> object:

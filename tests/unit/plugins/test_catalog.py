@@ -174,6 +174,10 @@ BAD = {
     "no framing": (PLAIN.replace("framing = Line()", "pass"), "no `framing`"),
     "bad framing": (PLAIN.replace("Line()", "Line(max_frame=0)"), "framing"),
     "wrong arguments": (PLAIN.replace("def decode(self, frame)", "def decode(self, frame, more)"), "`decode` must"),
+    "constructor": (
+        PLAIN.replace("    def opened", "    def __init__(self, host): 1 / 0\n    def opened"),
+        "its constructor raised ZeroDivisionError: division by zero (codec.py:",
+    ),
     "exits at import": ("raise SystemExit(3)\n" + PLAIN, "SystemExit"),
     "syntax": ("def (:\n" + PLAIN, "SyntaxError"),
 }

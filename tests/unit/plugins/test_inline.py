@@ -135,9 +135,8 @@ def test_a_command_that_kills_the_worker_has_failed_and_no_other(here: House, de
 
 def test_a_codec_that_fails_as_it_is_made_closes_that_connection(here: House) -> None:
     """And after five of them its address is held off."""
-    write_plugin(
-        here.site, "acme", "1.0", PLAIN.replace("    def opened", "    def __init__(self, host): 1 / 0\n    def opened")
-    )
+    fails = "    def __init__(self, host): host.peer.startswith('10.') and 1 / 0\n    def opened"
+    write_plugin(here.site, "acme", "1.0", PLAIN.replace("    def opened", fails))
     here.start(acme=settings("inline"))
     for _ in range(5):
         _, sink = here.connect("acme")
