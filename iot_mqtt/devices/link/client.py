@@ -39,7 +39,7 @@ from iot_mqtt.devices.link.posting import Bounds, Posting
 from iot_mqtt.devices.link.repetitions import Repetitions
 from iot_mqtt.devices.link.services import LinkServices, LinkSettings
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.pipeline import Context, IdleStage
+from iot_mqtt.pipeline import CloseReason, Context, IdleStage
 from iot_mqtt.plugins.running import Opened
 from iot_mqtt.sdk import Login
 from iot_mqtt.values import ProtocolVersion
@@ -98,6 +98,7 @@ class GatewayClient:
         "_codec_id",
         "_mqtt",
         "_phase",
+        "_refusal",
         "_bounds",
         "_posting",
     )
@@ -117,6 +118,8 @@ class GatewayClient:
         self._codec_id = codec_id_of(opened.codec_name, opened.version, opened.schema_version)
         self._mqtt = Decoder(role=Role.CLIENT, version=ProtocolVersion.V5)
         self._phase = Phase.CONNECTING
+        #: What the CONNACK says that let nobody in, until the broker closes behind it.
+        self._refusal: ReasonCode | None = None
         #: What the broker allows, once it has said so.
         self._bounds = Bounds(0, 0)
         self._posting: Posting | None = None
@@ -212,11 +215,7 @@ class GatewayClient:
         assert self._ctx is not None
         gateway = self._login.gateway
         if connack.reason:
-            reason = connack.reason.name.lower()
-            told = {"gateway": gateway, "claimed_user": self._login.username, "peer": self._peer}
-            log.warning("a gateway's login was refused: %s", reason, extra=told)
-            self._counters.refused[reason] += 1
-            self._link.refuse(reason)
+            self._refusal = connack.reason
             return
         found = connack.properties
         self._bounds = Bounds(
@@ -231,6 +230,17 @@ class GatewayClient:
         self._opened.runner.welcome()
         # Commands that waited come now, behind the welcome.
         self._later([Subscribe(_SUBSCRIBING, (Request(f"down/{gateway}/#", qos=1),))])
+
+    def closing(self, why: CloseReason) -> None:
+        """The broker closes. Of a takeover and the like its CONNACK could say no more than "unspecified"."""
+        refusal, self._refusal = self._refusal, None
+        if refusal is None:
+            return
+        reason = (why.name if refusal is ReasonCode.UNSPECIFIED_ERROR else refusal.name).lower()
+        told = {"gateway": self._login.gateway, "claimed_user": self._login.username, "peer": self._peer}
+        log.warning("a gateway's login was refused: %s", reason, extra=told)
+        self._counters.refused[reason] += 1
+        self._link.refuse(reason)
 
     def _suback(self, suback: Suback) -> None:
         self._counters.logins += 1

@@ -130,6 +130,8 @@ class DeviceStage(Stage):
             self._patience.cancel()
 
     def close(self, ctx: Context, reason: CloseReason) -> None:
+        if self._client is not None:
+            self._client.closing(reason)
         if self._patience is None:
             self._part(reason)
 

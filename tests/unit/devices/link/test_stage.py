@@ -289,6 +289,20 @@ def test_a_gateway_that_comes_again_takes_its_place() -> None:
     assert world.counters.refused["session_taken_over"] == 1
 
 
+def test_a_gateway_whose_place_is_taken_during_its_login_is_told_so() -> None:
+    """CONNACK has no word for that."""
+    world = World()
+    world.node.hold()
+    gateway = world.open()
+    gateway.say("login line-1")
+    again = world.open()
+    again.say("login line-1")
+    assert gateway.heard() == ["refused session_taken_over"] and gateway.closed
+    assert world.counters.refused == {"session_taken_over": 1}
+    world.node.release()
+    assert again.heard() == ["welcome"] and not again.closed
+
+
 def test_a_silent_gateway_is_asked_and_then_closed() -> None:
     """Heartbeat 10: asked after two thirds of it, closed after one and a half."""
     world = World()
