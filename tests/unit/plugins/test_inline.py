@@ -15,7 +15,7 @@ COMMAND = Command(1, "d", {"v": 1}, b"", None)
 
 
 #: However busy the machine is, nothing that a codec does is slow.
-PATIENT = {"slow_call": 60.0, "slow_frame": 60.0}
+PATIENT: dict[str, Any] = {"slow_call": 60.0, "slow_frame": 60.0}
 
 
 def connected(here: House, deed: str, **limits: Any) -> tuple[Any, FakeSink]:
