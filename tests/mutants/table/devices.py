@@ -296,7 +296,7 @@ DEVICES: Final = (
     Mutation(
         "devices.frame-cut",
         "iot_mqtt/devices/link/intake.py",
-        "if (self._broker_full or posting.is_full) and not posting.goes_on_with(event):",
+        "if (self._broker_full or posting.is_full) and not _goes_on(posting, events, position):",
         "if self._broker_full or posting.is_full:",
         ("tests/unit/devices/link/test_frames.py",),
         "the beginning of a frame is published twice when the node is killed in the middle of it",
