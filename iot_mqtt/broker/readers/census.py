@@ -4,9 +4,11 @@ While a node runs, every cursor counts what it falls behind by. After a start th
 anew means reading the log once, for all cursors together, a little in each turn. The same walk tells who loses how
 much when a generation is dropped. A cursor that is being read is left alone: it finds out at the end of the log.
 
-Another node's log is counted by ``elsewhere_count``, which may be behind, and who reads it finds nothing out at the
-end. So its readers are cut off from a generation before they are counted: from where each of them was then, all that it
-wanted of it is lost.
+What groups are owed of the log of a node that is dead is counted in the same way, by the node that gives it out.
+
+What sessions are owed of another node's log is counted by ``elsewhere_count``, which may be behind, and who reads it
+finds nothing out at the end. So its readers are cut off from a generation before they are counted: from where each of
+them was then, all that it wanted of it is lost.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 from iot_mqtt.broker.driving import RETRY_SECONDS, breath, drive
@@ -66,7 +69,8 @@ class Census:
         self._node.clock.call_later(RETRY_SECONDS, self.begin)
 
     def _uncounted(self) -> list[LogCursor]:
-        return [one for one in self._cursors() if one.backlog is None and not one.live and one.idle]
+        adopted = (one for one in self._groups.parts() if not one.is_own)
+        return [one for one in chain(self._cursors(), adopted) if one.backlog is None and not one.live and one.idle]
 
     def _cursors(self) -> Iterable[LogCursor]:
         for session in self._sessions:
@@ -76,10 +80,17 @@ class Census:
         yield from self._groups
 
     async def _count(self) -> None:
-        end = self._log.end
-        started = {cursor: (cursor.position, _known_in_log(cursor)) for cursor in self._uncounted()}
+        for log in dict.fromkeys(one.log for one in self._uncounted()):
+            await self._count_in(log)
+
+    async def _count_in(self, log: LogReader) -> None:
+        end = log.end
+        started = {one: (one.position, _known_in_log(one)) for one in self._uncounted() if one.log is log}
         positions = {cursor: position for cursor, (position, _) in started.items()}
-        tally = await self._tally(self._log, None, positions, end)
+        tally = await self._tally(log, None, positions, end)
+        if log is not self._log and log.end != end:
+            # What came meanwhile nobody has counted.
+            return
         for cursor, (position, known) in started.items():
             # One that has moved meanwhile is being read: it is counted when it stops, or needs no counting. Where a
             # session is gone, all is accounted for.

@@ -106,9 +106,6 @@ class GroupCursor(LogCursor):
         self.group = group
         self.filter = group.full_filter
         self.name = part_name(self.log.writer, self.filter)
-        if not self.is_own:
-            # How much there is nobody counts.
-            self.backlog = 0
         #: To be given to other members first, in the order of their positions.
         self.returned: deque[Reference] = deque()
         #: By position, of what was returned: the clients that may have been sent it (``ANYBODY``: nobody knows which).
@@ -149,6 +146,18 @@ class GroupCursor(LogCursor):
 
     def is_offered(self) -> bool:
         return self.is_own
+
+    def nothing_there(self) -> None:
+        if self.owed:
+            # It was counted, and is not in the log any more.
+            self.lose(self.owed)
+        self.backlog = 0
+
+    def grew(self) -> None:
+        """There may be more in the log of another node: nobody has counted it."""
+        if self.backlog is not None:
+            self.uncounted, self.backlog = self.backlog, None
+        self.read_on()
 
     # Members.
 

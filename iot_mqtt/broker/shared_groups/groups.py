@@ -122,6 +122,12 @@ class Groups:
                 self._records.remove(cursor)
                 self._means.node.counters.dropped[Drop.NO_SHARED_MEMBER] += cursor.owed
         self._waiting.drop_empty()
+        self.count_unread()
+
+    def count_unread(self) -> None:
+        """Have counted what nobody has counted, and nobody may be left who reads it."""
+        if any(cursor.backlog is None for cursor in self._registry.parts()):
+            self._count()
 
     def open_waiting(self, log: LogReader) -> None:
         """This log is given out here now; it may be that of this node, which groups wait for."""

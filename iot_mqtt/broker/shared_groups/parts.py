@@ -65,9 +65,8 @@ class Parts:
         self._loader.settle(opened)
         self._waiting.tell()
         for cursor in opened:
-            if cursor.backlog is None:
-                cursor.backlog = cursor.owed
             cursor.read_on()
+        self._groups.count_unread()
         self._plan_turn()
 
     def close(self, writer: int) -> None:
@@ -81,4 +80,5 @@ class Parts:
         """There may be more in another node's log."""
         if writer in self._registry.writers:
             for cursor in self._registry.of_log(writer):
-                cursor.read_on()
+                cursor.grew()
+            self._groups.count_unread()

@@ -112,6 +112,11 @@ class SharedGroups:
         """Whether the group is durable: what is for it is recorded."""
         return self._registry.of(group) is not None or group in self._waiting
 
+    @property
+    def unplaced(self) -> int:
+        """Durable groups that this node records for, and does not give out: nobody here counts what waits for them."""
+        return len(self._waiting)
+
     # For sessions.
 
     def moved(self, session: Member) -> None:

@@ -26,6 +26,9 @@ class WaitingGroups:
     def __contains__(self, group: Group) -> bool:
         return group in self._places
 
+    def __len__(self) -> int:
+        return len(self._places)
+
     def add(self, group: Group, position: int) -> None:
         """One more."""
         self._places[group] = position

@@ -52,4 +52,5 @@ def tally(sessions: Iterable[Session], groups: SharedGroups) -> Tally:
     for group in groups.parts():
         if not group.live:
             found.add(group)
+    found.uncounted += groups.unplaced
     return found
