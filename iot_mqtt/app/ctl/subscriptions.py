@@ -91,5 +91,7 @@ def groups() -> None:
 @limit_option
 @on_node
 def groups_list(node: Node, as_json: bool, limit: int | None) -> None:
-    """List shared groups. WAITING: messages in the node's log that no member has got yet."""
+    """List shared groups, with a line for each node that has members or messages. WAITING: messages at that node that
+    no member has got yet; what waits for a group is the sum over its lines.
+    """
     print_items(_GROUPS, node.items("shared-groups", query={}, limit=limit), as_json)

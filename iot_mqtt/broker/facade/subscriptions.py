@@ -29,7 +29,7 @@ class RouteInfo:
 
 @dataclass(frozen=True, slots=True)
 class GroupInfo:
-    """A shared group, as far as its members are at home at one node."""
+    """A shared group, as far as its members, or messages that wait for it, are at one node."""
 
     #: With ``$share/<group>/``.
     filter: str
@@ -40,7 +40,7 @@ class GroupInfo:
     connected: int
     #: The first of the members.
     client_ids: list[str]
-    #: Messages in the node's log that nobody has got yet.
+    #: Messages in the logs that the node gives out, its own as a rule, that nobody has got yet.
     waiting: int
 
 

@@ -18,7 +18,7 @@ from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.sessions.subscriptions import Subscriptions
 from iot_mqtt.broker.settings import MqttSettings
-from iot_mqtt.broker.shared_groups import GroupCursor, GroupKeeper
+from iot_mqtt.broker.shared_groups import GroupKeeper
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.broker.views.paging import by_client, page, pieces, plain_of
 from iot_mqtt.codec import Request, Subscribe
@@ -71,27 +71,29 @@ class SubscriptionsView:
         return [RouteInfo(one, found[one], connected[one]) for one in shown]
 
     async def groups(self, after: str | None = None, limit: int = 100) -> list[GroupInfo]:
-        """Shared groups in the order of their filters, with their members here."""
+        """Shared groups in the order of their filters, with their members here, and what waits for them here."""
         members: dict[str, list[Session]] = {}
+        waiting: Counter[str] = Counter()
+        async for parts in pieces(self._subscriptions.groups.parts(), self._breathe):
+            for part in parts:
+                if part.owed and (after is None or part.filter > after):
+                    waiting[part.filter] += part.owed
+                    members.setdefault(part.filter, [])
         async for piece in pieces(self._filters(), self._breathe):
             for session, filter in piece:
                 if (after is None or filter > after) and parse_shared(filter) is not None:
                     members.setdefault(filter, []).append(session)
         found = []
         for one in await page(members, str, after, limit, self._breathe):
-            found.append(await self._group(one, members[one]))
+            found.append(await self._group(one, members[one], waiting[one]))
             await self._breathe()
         return found
 
     def _filters(self) -> Iterator[tuple[Session, str]]:
         return ((session, filter) for session in list(self._sessions) for filter in list(session.subscriptions))
 
-    async def _group(self, filter: str, members: list[Session]) -> GroupInfo:
+    async def _group(self, filter: str, members: list[Session], waiting: int) -> GroupInfo:
         name, topics = parse_shared(filter) or ("", filter)
-        cursors: dict[int, GroupCursor] = {}
-        async for piece in pieces(members, self._breathe):
-            cursors |= {id(one): one for member in piece for one in self._subscriptions.groups.of_member(member)}
-        waiting = [one.owed for one in cursors.values() if one.filter == filter and not one.live]
         named = await page(members, by_client, None, NAMED, self._breathe)
         return GroupInfo(
             filter=filter,
@@ -100,7 +102,7 @@ class SubscriptionsView:
             members=len(members),
             connected=sum(one.connection is not None for one in members),
             client_ids=[one.client_id for one in named],
-            waiting=sum(waiting),
+            waiting=waiting,
         )
 
     def shares(self, client_id: str) -> list[GroupShare]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from iot_mqtt.admin.turns import AtOnce
+from iot_mqtt.app.node.views import make_view
 from iot_mqtt.broker.views.tally import tally
 from tests.simulation.brokers import BrokerLife
 from tests.unit.broker.groupworld import GroupWorld
+from tests.unit.broker.harness import run
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
@@ -23,6 +26,17 @@ def all_waiting(world: GroupWorld) -> tuple[int, int]:
     """The same of all nodes."""
     found = [waiting(life) for life in world.running]
     return sum(backlog for backlog, _ in found), sum(uncounted for _, uncounted in found)
+
+
+def lines(world: GroupWorld) -> dict[str, tuple[int, int]]:
+    """Members and messages that wait, by node, as shared groups are listed."""
+    found = {}
+    for life in world.running:
+        assert life.broker is not None
+        view = make_view(life.broker, node_id=life.name, version="1", started_at=0.0, breathe=AtOnce().next)
+        for one in run(view.subscribing.groups()):
+            found[life.name] = (one.members, one.waiting)
+    return found
 
 
 def away(world: GroupWorld, node: str = "a", count: int = 10) -> None:
@@ -116,3 +130,14 @@ def test_what_a_member_elsewhere_would_have_read_is_counted_when_its_node_is_gon
     world.kill("b")
     world.wait(40.0)
     assert [waiting(life) for life in world.running] == [(200, 0)]
+
+
+def test_the_list_has_what_waits_at_every_node() -> None:
+    """Also at those that have no member; the line goes when nothing waits there."""
+    world = GroupWorld()
+    away(world)
+    assert lines(world) == {"a": (1, 10), "b": (0, 10), "c": (0, 10)}
+    world.connect(world.members[0], "a")
+    world.settle()
+    world.wait(3.0)
+    assert lines(world) == {"a": (1, 0)}

@@ -26,7 +26,7 @@ function Groups() {
             cell: (one) => (
               <>
                 <Mark
-                  level={one.connected > 0 ? "ok" : "bad"}
+                  level={one.connected > 0 ? "ok" : one.members > 0 ? "bad" : "none"}
                   label={t(one.connected > 0 ? "groups.served" : "groups.unserved")}
                 />
                 <a class="mono" href={href(["groups", one.filter])}>
