@@ -93,6 +93,7 @@ class Channel:
         "large",
         "login",
         "missing",
+        "most_read",
         "outbox",
         "pipeline",
         "reading",
@@ -123,6 +124,8 @@ class Channel:
         self.bytes_received = 0
         #: Of a peer that sends large packets: the size of one, and the bytes that complete the one that has begun.
         self.large = self.missing = 0
+        #: Bytes that a stage wants to be read at once, at most; 0: it does not say.
+        self.most_read = 0
         self.close_reason: CloseReason | None = None
         #: What bounds the bytes of a client that has not logged in; None: it has.
         self.login = settings.login

@@ -95,14 +95,15 @@ class ChannelTransport(Link):
             self._room = max(READ_SIZE, min(LARGE_READ, TURN_READ // self._factory.reactor.ready))
         else:
             self._room = READ_SIZE
+        channel = self.channel
         if self._tls is not None:
             self._tls.received(data)
-            return None
-        channel = self.channel
-        if channel is not None:
+        elif channel is not None:
             channel.received(data)
             if channel.large:
                 self._room = whole_packets(self._room, channel.large, channel.missing)
+        if channel is not None and channel.most_read:
+            self._room = min(self._room, channel.most_read)
         return None
 
     def doWrite(self) -> Any:

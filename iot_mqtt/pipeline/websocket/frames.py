@@ -60,6 +60,8 @@ class Received:
     payload: list[bytes] = field(default_factory=list)
     controls: list[tuple[Opcode, bytes]] = field(default_factory=list)
     error: FrameError | None = None
+    #: How many frames began.
+    frames: int = 0
 
 
 _FIN, _RESERVED, _OPCODE, _MASKED, _LENGTH = 0x80, 0x70, 0x0F, 0x80, 0x7F
@@ -123,6 +125,7 @@ class FrameReader:
         if found is None:
             return None
         length, start = found
+        received.frames += 1
         if opcode < Opcode.CLOSE:
             if length > self._limit:
                 raise FrameError(CloseCode.TOO_BIG, f"a frame of {length} bytes")
@@ -133,7 +136,7 @@ class FrameReader:
             return start + 4
         if len(buffer) < start + 4 + length:
             return None
-        content = unmask(buffer[start + 4 : start + 4 + length], buffer[start : start + 4], 0)
+        content = unmask(buffer[start + 4 : start + 4 + length], buffer[start : start + 4], 0) if length else b""
         received.controls.append((opcode, content))
         if opcode is Opcode.CLOSE:
             self._closed = True

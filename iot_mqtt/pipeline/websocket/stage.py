@@ -19,6 +19,10 @@ __all__ = ["WebSocketEstablished", "WebSocketStage"]
 
 #: So much is gathered at most before it becomes a frame, also without a flush: the outbox is to know of it.
 GATHER = 64 * 1024
+#: Frames that a read should have at most: each takes some microseconds, however small it is. And the bytes that it may
+#: have all the same; also the first behind the handshake.
+FRAMES = 500
+LEAST_READ = 4096
 
 _CODES = {reasons.SHUTTING_DOWN.name: CloseCode.GOING_AWAY, "failed": CloseCode.INTERNAL}
 
@@ -63,6 +67,7 @@ class WebSocketStage(Stage):
         if handshake is None:
             return
         self._handshake = None
+        ctx.channel.most_read = LEAST_READ
         ctx.write([handshake.response])
         ctx.flush()
         ctx.fire_event(WebSocketEstablished(handshake.path, handshake.subprotocol))
@@ -71,13 +76,18 @@ class WebSocketStage(Stage):
 
     def _frames(self, ctx: Context, data: bytes) -> None:
         received = self._reader.feed(data)
+        if received.frames:
+            # The next one is to have as many frames as that, if they have the size of these.
+            ctx.channel.most_read = max(LEAST_READ, len(data) * FRAMES // received.frames)
         if received.payload:
             ctx.fire_read(list(received.payload))
-        for opcode, content in received.controls:
-            if opcode is Opcode.PING:
-                ctx.write([frame(Opcode.PONG, content)])
-                ctx.flush()
-            elif opcode is Opcode.CLOSE and received.error is None:
+        pings = [content for opcode, content in received.controls if opcode is Opcode.PING]
+        if pings:
+            # One for all: only the last has to be answered (RFC 6455 section 5.5.3).
+            ctx.write([frame(Opcode.PONG, pings[-1])])
+            ctx.flush()
+        for opcode, content in received.controls[-1:]:
+            if opcode is Opcode.CLOSE and received.error is None:
                 self._goodbye(ctx, content[:2])
                 ctx.close(reasons.PEER_CLOSED)
         if received.error is not None:

@@ -13,6 +13,7 @@ from iot_mqtt.pipeline import MqttCodecStage, WebSocketSettings
 from iot_mqtt.pipeline.reasons import SHUTTING_DOWN
 from iot_mqtt.pipeline.websocket import WebSocketEstablished, WebSocketStage
 from iot_mqtt.pipeline.websocket.frames import FrameReader, unmask
+from iot_mqtt.pipeline.websocket.stage import FRAMES, LEAST_READ
 from tests.doubles.channel import EmbeddedChannel
 
 KEY = b"\x11\x22\x33\x44"
@@ -210,6 +211,26 @@ def test_a_fragmented_message_with_a_ping_in_between_is_read() -> None:
     assert b"".join(embedded.items) == b"abcdef"
     assert embedded.take() == b"\x8a\x04ping"
     assert not embedded.closed
+
+
+def test_of_many_pings_in_one_read_the_last_is_answered() -> None:
+    """Before the CLOSE behind them."""
+    embedded = opened()
+    embedded.feed(b"".join(masked(0x89, b"%d" % n) for n in range(100)) + masked(0x88, b""))
+    assert embedded.take() == b"\x8a\x0299" + b"\x88\x00"
+
+
+def test_small_frames_are_read_some_at_a_time() -> None:
+    """The first behind the handshake, and then as many as have the size of those before them."""
+    embedded = opened()
+    channel = embedded.channel
+    assert channel.most_read == LEAST_READ
+    embedded.feed(masked(0x89, b"") * 10)
+    assert channel.most_read == LEAST_READ
+    embedded.feed(masked(0x82, b"x" * 34) * 3)
+    assert channel.most_read == 40 * FRAMES
+    embedded.feed(masked(0x82, b"x" * 10_000)[:5000])
+    assert channel.most_read == 5000 * FRAMES
 
 
 def test_a_pong_nobody_asked_for_is_ignored() -> None:
