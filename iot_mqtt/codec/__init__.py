@@ -1,7 +1,7 @@
 """The codec of MQTT 3.1, 3.1.1 and 5.0: bytes in, values out, and back. No sockets, clocks, logs or sessions."""
 
 from iot_mqtt.codec.batch import PublishBatch
-from iot_mqtt.codec.decoder import Decoder, Item
+from iot_mqtt.codec.decoder import UNDECODED, Decoder, Item, Undecoded
 from iot_mqtt.codec.encoder import encode, encode_acks, encode_messages, encode_publish, encode_run, encode_wires, size
 from iot_mqtt.codec.kinds import PacketType, Role
 from iot_mqtt.codec.packets import (
@@ -34,6 +34,7 @@ __all__ = [
     "NO_PROPERTIES",
     "PINGREQ",
     "PINGRESP",
+    "UNDECODED",
     "Ack",
     "AckRun",
     "Auth",
@@ -56,6 +57,7 @@ __all__ = [
     "Role",
     "Suback",
     "Subscribe",
+    "Undecoded",
     "Unsuback",
     "Unsubscribe",
     "check_topic",

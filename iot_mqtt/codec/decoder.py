@@ -40,6 +40,14 @@ from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation, ReasonCode
 from iot_mqtt.native._pure_scan import RoutesByForm
 from iot_mqtt.values import ProtocolVersion
 
+
+class Undecoded:
+    """Stands behind the items of a read that has more packets: those are decoded when it is read on."""
+
+    __slots__ = ()
+
+
+UNDECODED: Final = Undecoded()
 #: What ``Decoder.feed`` returns; an error can only be the last of a list.
 Item = PublishRun | PublishBatch | AckRun | Packet | MqttError
 
@@ -76,6 +84,8 @@ ALIAS_BYTES_EACH: Final = 256
 ALIAS_STEP: Final = 32 * 1024
 #: Bytes of topics in place of aliases, of what is fed at once: a packet of 8 bytes becomes one of 64 KiB.
 ALIAS_ADDED: Final = 32 * 1024 * 1024
+#: Packets that are read one by one of what is fed at once, where that is bounded: some milliseconds.
+AT_ONCE: Final = 500
 #: Bytes of a piece that is kept as it came, and of a packet that is joined by itself.
 PIECE: Final = 16_384
 
@@ -91,6 +101,7 @@ class Decoder:
     __slots__ = (
         "_added",
         "_aliases",
+        "_bounded",
         "_held",
         "_largest",
         "_limit",
@@ -117,6 +128,7 @@ class Decoder:
         role: Role = _SERVER,
         version: ProtocolVersion | None = None,
         routes: dict[bytes, Any] | None = None,
+        bounded: bool = False,
     ) -> None:
         if role is Role.CLIENT and version is None:
             raise ValueError("a client knows which version it asked for")
@@ -128,6 +140,8 @@ class Decoder:
         self.routes: dict[bytes, Any] | RoutesByForm | None = routes
         self._limit = max_packet_size if max_connect_size is None else min(max_connect_size, max_packet_size)
         self._role = role
+        #: Whether some bytes of what is fed may have to wait (``undecoded``).
+        self._bounded = bounded
         #: The largest alias that a client may use, and what they stand for; None: who gets the packets sees to that.
         self._aliases = topic_alias_maximum
         self._names: dict[int, bytes] | None = None
@@ -155,6 +169,16 @@ class Decoder:
     def missing(self) -> int:
         """Bytes that complete the packet which has begun, as far as is known."""
         return self._need - self._held if self._held else 0
+
+    @property
+    def undecoded(self) -> bool:
+        """Whether what was fed has more packets than are read at once: ``feed(b"")`` goes on with them."""
+        return self._held > 0 and self._need == self._held
+
+    @property
+    def begun(self) -> bytes:
+        """What is there of the packet that has begun."""
+        return b"".join(self._rest or ())
 
     @property
     def closed(self) -> bool:
@@ -187,7 +211,7 @@ class Decoder:
             if len(data) < missing:
                 self._hold(rest, data)
                 return items
-            if self._need >= PIECE:
+            if missing and self._need >= PIECE:
                 # Joined without what is behind it: what is behind it is not copied, and the packet but once.
                 data, behind = b"".join((*rest, memoryview(data)[:missing])), data
             else:
@@ -228,7 +252,7 @@ class Decoder:
 
     def _carry_on(self, data: bytes, pos: int, items: list[Item]) -> None:
         """From the first packet that the scan did not take to the end of the data."""
-        end = len(data)
+        end, left = len(data), AT_ONCE
         self._added = 0
         try:
             while pos < end and self._phase is not _OVER:
@@ -236,6 +260,10 @@ class Decoder:
                 if after > pos:
                     pos = after
                     continue
+                if not left and self._bounded:
+                    self._rest, self._held, self._need = [data[pos:]], end - pos, end - pos
+                    return
+                left -= 1
                 after = self._one(data, pos, end, items)
                 if after < 0:
                     self._rest, self._held = [data[pos:]], end - pos

@@ -4,13 +4,16 @@
 
     read    [bytes, ...]   ──▶  [PublishRun | AckRun | Packet, ...], then failed(MqttError) if there was one
     write   [bytes, ...]   ──▶  the same; they never come here
+
+Small packets cost more than their bytes: of a read that has thousands, some are decoded, with ``UNDECODED`` behind
+them. Whoever gets that stops reading, and more are decoded when it reads on.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from iot_mqtt.codec import Decoder
+from iot_mqtt.codec import UNDECODED, Decoder
 from iot_mqtt.codec.wire import MAX_PACKET_SIZE
 from iot_mqtt.errors import MqttError
 from iot_mqtt.pipeline.stage import Batch, Context, Stage
@@ -39,6 +42,7 @@ class MqttCodecStage(Stage):
             topic_alias_maximum=topic_alias_maximum,
             version=version,
             routes=routes,
+            bounded=True,
         )
 
     def read(self, ctx: Context, batch: Batch) -> None:
@@ -47,8 +51,25 @@ class MqttCodecStage(Stage):
         recorded = channel.recorded
         follows = recorded is not None and recorded.received(data)
         items: Batch = decoder.feed(data)
-        if follows and recorded is not None:
+        if follows and recorded is not None and not decoder.undecoded:
             recorded.follow(data, decoder.buffered, decoder.missing)
+        self._pass_on(ctx, items)
+
+    def set_reading(self, ctx: Context, on: bool) -> None:
+        ctx.set_reading(on)
+        if on and self.decoder.undecoded and not ctx.channel.closing:
+            self._go_on(ctx)
+
+    def _go_on(self, ctx: Context) -> None:
+        """With what the last read left undecoded."""
+        decoder, recorded = self.decoder, ctx.channel.recorded
+        items: Batch = decoder.feed(b"")
+        if recorded is not None and not decoder.undecoded:
+            recorded.follow(decoder.begun, decoder.buffered, decoder.missing)
+        self._pass_on(ctx, items)
+
+    def _pass_on(self, ctx: Context, items: Batch) -> None:
+        decoder, channel = self.decoder, ctx.channel
         if decoder.large or channel.large:
             channel.large, channel.missing = decoder.large, decoder.missing
             unfinished = channel.settings.unfinished
@@ -58,6 +79,8 @@ class MqttCodecStage(Stage):
                     return
         if not items:
             return
+        if decoder.undecoded:
+            items.append(UNDECODED)
         if decoder.closed:
             last = items[-1]
             if isinstance(last, MqttError):

@@ -67,12 +67,13 @@ class InboundPackets:
             login.connect,
             login.auth,
             publish,
-            AcksHandler(outflow, store, runtime.turn, accompaniment, counters),
+            AcksHandler(outflow, store, runtime.turn, accompaniment, shares, counters),
             subscribe,
             UnsubscribeHandler(settings, subscriptions, filters, counters),
             PingreqHandler(counters),
             DisconnectHandler(sessions, lifecycle.wills, counters),
             filters,
+            shares,
         )
         self.handlers[RunBatch] = WholeHandler(publish, gate, budget, self.handlers).serve
         self.dispatch = Dispatch(self.handlers, routing.routes, budget, shares, gate, outflow)

@@ -12,7 +12,7 @@ from iot_mqtt.broker.publishing.batches import flattened
 from iot_mqtt.broker.publishing.budget import Budget, Pause
 from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
-from iot_mqtt.codec import Auth, Connect, Disconnect, PublishBatch
+from iot_mqtt.codec import Auth, Connect, Disconnect, PublishBatch, Undecoded
 from iot_mqtt.errors import MqttError, ProtocolViolation
 from iot_mqtt.topics import Routes
 
@@ -43,7 +43,7 @@ class Dispatch(Inbound):
         self._early = dict.fromkeys(handlers, too_early) | {
             kind: handler
             for kind, handler in handlers.items()
-            if kind in (Connect, Auth) or issubclass(kind, MqttError)
+            if kind in (Connect, Auth, Undecoded) or issubclass(kind, MqttError)
         }
         self._routes = routes
         self._budget = budget

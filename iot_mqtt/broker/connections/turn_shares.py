@@ -8,7 +8,8 @@
 
 A packet is served whole. What comes in one read may be thousands of them, and each may cost a millisecond: a
 subscription with retained messages, a publish for many durable sessions. Reads of a few packets need no look at the
-clock, longer ones one for every eighth packet, or run of packets; so do batches that are served one by one.
+clock, longer ones one for every eighth packet, or run of packets; so do batches that are served one by one. What the
+codec has left undecoded waits for another turn like the rest.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Final
 
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.publishing.budget import Budget, Pause
+from iot_mqtt.codec import Undecoded
 
 #: Seconds that a connection may take of a turn; and what it may at least, where others have taken ``TURN`` already.
 SHARE: Final = 0.020
@@ -61,13 +63,20 @@ class TurnShares:
             self._planned = True
             self._call_soon(self._go_on)
 
+    def undecoded(self, connection: Connection, _: Undecoded) -> None:
+        """There are more packets than are decoded in a turn."""
+        self.put_off(connection, [], 0.0)
+
     def _go_on(self) -> None:
         """The turn is over; part of the next one is for those who wait."""
         self._planned, self._used = False, 0.0
         for _ in range(len(self._waiting)):
             if self._used >= TURN:
                 break
+            # Whatever it does with its share: decoding counts as well.
+            used, began = self._used, self.monotonic()
             self._budget.go_on(self._waiting.popleft(), Pause.TURN)
+            self._used = used + self.monotonic() - began
         if self._waiting and not self._planned:
             self._planned = True
             self._call_soon(self._go_on)

@@ -18,6 +18,7 @@ from iot_mqtt.broker.connections.handlers.publish_gate import PublishGate
 from iot_mqtt.broker.connections.handlers.publish_whole import WholeHandler
 from iot_mqtt.broker.connections.handlers.subscribe import Requests, Subacks, SubscribeHandler, Subscribing
 from iot_mqtt.broker.connections.handlers.unsubscribe import UnsubscribeHandler, Unsubscribing
+from iot_mqtt.broker.connections.turn_shares import TurnShares
 from iot_mqtt.codec import (
     AckRun,
     Auth,
@@ -27,6 +28,7 @@ from iot_mqtt.codec import (
     PublishBatch,
     PublishRun,
     Subscribe,
+    Undecoded,
     Unsubscribe,
 )
 from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation, Refused, Unavailable
@@ -47,6 +49,7 @@ def table(
     pingreq: PingreqHandler,
     disconnect: DisconnectHandler,
     filters: FilterTurns,
+    shares: TurnShares,
 ) -> dict[type, Callable[[Connection, Any], None]]:
     """Value type → handler. The decoder lets nothing else through."""
     return {
@@ -62,6 +65,7 @@ def table(
         Pingreq: pingreq.serve,
         Disconnect: disconnect.serve,
         Auth: auth.serve,
+        Undecoded: shares.undecoded,
         MqttError: on_error,
         Malformed: on_error,
         ProtocolViolation: on_error,

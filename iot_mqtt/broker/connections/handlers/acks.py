@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from iot_mqtt.broker.connections.connection import Connection
+from iot_mqtt.broker.connections.turn_shares import TurnShares
 from iot_mqtt.broker.kept_session import KeptSession, is_durable
 from iot_mqtt.broker.publishing.accompanying import Accompaniment
 from iot_mqtt.broker.sending.outflow import Outflow
@@ -25,20 +26,29 @@ _PUBCOMP: Final = PacketType.PUBCOMP
 _SUCCESS: Final = ReasonCode.SUCCESS
 _NOT_FOUND: Final = ReasonCode.PACKET_IDENTIFIER_NOT_FOUND
 FAILURE = 0x80
+#: Acknowledgements of one run that are served in a turn: some milliseconds.
+AT_ONCE: Final = 8192
 
 
 class AcksHandler:
     """Sends each type to its own method."""
 
-    __slots__ = ("_outflow", "_store", "_turn", "_accompaniment", "_counters", "_by_type")
+    __slots__ = ("_outflow", "_store", "_turn", "_accompaniment", "_shares", "_counters", "_by_type")
 
     def __init__(
-        self, outflow: Outflow, store: Store, turn: Turn, accompaniment: Accompaniment, counters: Counters
+        self,
+        outflow: Outflow,
+        store: Store,
+        turn: Turn,
+        accompaniment: Accompaniment,
+        shares: TurnShares,
+        counters: Counters,
     ) -> None:
         self._outflow = outflow
         self._store = store
         self._turn = turn
         self._accompaniment = accompaniment
+        self._shares = shares
         self._counters = counters
         self._by_type = {
             _PUBACK: self._on_puback,
@@ -51,6 +61,10 @@ class AcksHandler:
         """A run of one type came."""
         session = connection.session
         assert session is not None
+        if len(run.ids) > AT_ONCE:
+            rest = AckRun(run.type, run.ids[AT_ONCE:], run.reason, run.properties)
+            run = AckRun(run.type, run.ids[:AT_ONCE], run.reason, run.properties)
+            self._shares.put_off(connection, [rest], 0.0)
         self._counters.packets_received[run.type._name_] += len(run.ids)
         if session.__class__ is KeptSession and run.type is not _PUBREL:
             freed(session, run.ids)
@@ -82,18 +96,20 @@ class AcksHandler:
             return
         arrived: list[Entry] = []
         released: list[int] = []
+        unknown: list[int] = []
         try:
             for packet_id in run.ids:
                 entry = outbound.receive(packet_id)
                 if entry is None:
-                    # v5 is told that we know nothing of it; 3.x gets a PUBREL so that its exchange can end.
-                    reason = _NOT_FOUND if connection.five else _SUCCESS
-                    connection.answer(_PUBREL, [packet_id], reason=reason)
+                    unknown.append(packet_id)
                     continue
                 arrived.append(entry)
                 released.append(packet_id)
         finally:
             # Those in front of one that is wrong have arrived all the same.
+            if unknown:
+                # v5 is told that we know nothing of them; 3.x gets a PUBREL so that its exchanges can end.
+                connection.answer(_PUBREL, unknown, reason=_NOT_FOUND if connection.five else _SUCCESS)
             self._release(connection, session, arrived, released)
 
     def _release(self, connection: Connection, session: Session, arrived: list[Entry], released: list[int]) -> None:
@@ -113,15 +129,18 @@ class AcksHandler:
         """The client has freed ids: so do we, then PUBCOMP [MQTT-4.3.3-11]."""
         store = self._store
         known: list[int] = []
+        unknown: list[int] = []
         for packet_id in run.ids:
             if session.inbound.release(packet_id):
                 known.append(packet_id)
                 if session.durable:
                     store.remove_received(session.client_id, packet_id)
             elif connection.five:
-                connection.answer(_PUBCOMP, [packet_id], reason=_NOT_FOUND)
+                unknown.append(packet_id)
             else:
                 known.append(packet_id)
+        if unknown:
+            connection.answer(_PUBCOMP, unknown, reason=_NOT_FOUND)
         if known:
             # After PUBCOMP the client may use the id anew; a restart must not take that for a repetition.
             connection.answer(_PUBCOMP, known, store.latest if session.durable else 0)

@@ -34,6 +34,8 @@ from iot_mqtt.topics import MIXED
 
 _PUBACK: Final = PacketType.PUBACK
 _PUBREC: Final = PacketType.PUBREC
+#: Messages of QoS 2 of one run that are looked at in a turn: each may be a repetition.
+AT_ONCE: Final = 1024
 
 
 class PublishHandler:
@@ -180,7 +182,8 @@ class PublishHandler:
             served = len(publications)
             for position, publication in enumerate(publications):
                 looks = over is not None and position and position % LOOKS == 0
-                if self._budget.full or (looks and shares.over(began)):
+                large = over is not None and publication.count > AT_ONCE
+                if self._budget.full or large or (looks and shares.over(began)):
                     served = position
                     break
                 self._at_qos2(connection, session, publication)
@@ -203,20 +206,35 @@ class PublishHandler:
 
     def _at_qos2(self, connection: Connection, session: Session, publication: Publication) -> None:
         """New ids are published and remembered; known ones are only acknowledged again [MQTT-4.3.3-10]."""
+        if publication.count > AT_ONCE and not connection.patient:
+            rest = publication.run.part(AT_ONCE, publication.count)
+            self._shares.put_off(connection, [rest], 0.0)
+            # It is counted when it goes on.
+            self._counters.publishes_received -= rest.count
+            publication = publication.part(0, AT_ONCE)
         positions = session.inbound.fresh(publication.run.ids)
         if connection.five:
             _check_quota(session, publication.run.ids, positions)
         if positions is None:
             self._begin_exchange(connection, session, publication)
             return
-        fresh = frozenset(positions)
-        for position in range(publication.count):
-            if position in fresh:
-                self._begin_exchange(connection, session, publication.part(position, position + 1))
-            else:
-                packet_id, awaited = publication.run.ids[position], self._publishing.awaited(publication)
-                elsewhere = awaited is not None and session.inbound.is_inherited(packet_id)
-                self._answers.repeat(connection, packet_id, awaited or 0, elsewhere=elsewhere)
+        ids, begin = publication.run.ids, 0
+        for position in positions:
+            self._repeat(connection, session, publication, ids[begin:position])
+            self._begin_exchange(connection, session, publication.part(position, position + 1))
+            begin = position + 1
+        self._repeat(connection, session, publication, ids[begin:])
+
+    def _repeat(self, connection: Connection, session: Session, publication: Publication, ids: list[int]) -> None:
+        if not ids:
+            return
+        awaited = self._publishing.awaited(publication)
+        if awaited is None or session.inbound.inherited is None:
+            self._answers.repeat(connection, ids, awaited or 0, elsewhere=False)
+            return
+        for packet_id in ids:
+            elsewhere = session.inbound.is_inherited(packet_id)
+            self._answers.repeat(connection, [packet_id], awaited, elsewhere=elsewhere)
 
     def _begin_exchange(self, connection: Connection, session: Session, publication: Publication) -> None:
         """Publish messages whose ids are remembered from now on, but for those whose messages nobody could take."""

@@ -103,12 +103,12 @@ class PublishAnswers:
         if ids:
             self.acknowledge(connection, _PUBACK, ids, together)
 
-    def repeat(self, connection: Connection, packet_id: int, position: int, *, elsewhere: bool) -> None:
+    def repeat(self, connection: Connection, ids: list[int], position: int, *, elsewhere: bool) -> None:
         """PUBREC once more. The first may still be waiting for its commit; the repeated one must not overtake it.
         ``elsewhere``: another node may have recorded it for the uplink.
         """
         look = self.holding.ask_others() if elsewhere and self.holding is not None else 0
-        self._answer(connection, _PUBREC, [packet_id], self._store.latest, position, look=look)
+        self._answer(connection, _PUBREC, ids, self._store.latest, position, look=look)
 
     def remember(self, connection: Connection, session: Session, ids: list[int], outcome: Outcome) -> None:
         """Keep the ids of QoS 2 messages until they are released; those that nobody could take are free again."""
