@@ -53,8 +53,8 @@ PUBLISHING: Final = (
     Mutation(
         "publishing.repeated-pubrec-overtakes",
         _ANSWERS,
-        "[packet_id], self._store.latest, position, look=look)",
-        "[packet_id], 0, position, look=look)",
+        "ids, self._store.latest, position, look=look)",
+        "ids, 0, position, look=look)",
         (_COMMIT, "tests/unit/broker/test_ack_order.py"),
         "a client that sends again is told at once what is not safe yet",
         harmless="answers keep their order, and the CONNACK of a session that is kept waits for the same commit",
