@@ -26,18 +26,8 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 PACKAGE = Path("iot_mqtt")
-NAMES = (
-    "_scan",
-    "_lines",
-    "_records",
-    "_syncing",
-    "_connecting",
-    "_rows",
-    "_appending",
-    "_packets",
-    "_sockets",
-    "_changes",
-)
+#: ``iot_mqtt.native`` says at run time which of them have to be there.
+NAMES = sorted(source.stem for source in (PACKAGE / "native").glob("*.pyx"))
 #: Types are checked where they are known: by ``make type``, not where only the build's own tools are installed.
 OPTIONS = (
     "--follow-imports=silent",

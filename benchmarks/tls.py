@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import trustme
@@ -97,8 +97,11 @@ def burst(context: ssl.SSLContext, port: int, sessions: Sequence[ssl.SSLSession 
 
 def cpu_us(pid: int) -> float:
     """Of all threads, by the scheduler's clock: ticks are too coarse for a burst."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1000
+    used = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError):  # it has ended since
+            used += int((task / "schedstat").read_text().split()[0])
+    return used / 1000
 
 
 def brokers(folder: Path, key: str) -> list[tuple[Broker, int]]:

@@ -6,6 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,20 @@ class Endless:
         self._listening.close()
 
 
+@contextmanager
+def answering(folder: Path, head: bytes, more: bytes, pause: float) -> Iterator[tuple[Endless, AgentWeb]]:
+    """Such a server, and who may ask it."""
+    over.clear()
+    server = Endless(folder, head, more, pause)
+    web = AgentWeb(reactor, ReactorClock(reactor), server.ca)
+    try:
+        yield server, web
+    finally:
+        over.set()
+        server.close()
+        run(_closed(web))
+
+
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
 
@@ -228,33 +243,19 @@ def test_interim_answers_are_counted(interim: bytes, cut: int) -> None:
 
 def test_interim_answers_come_to_an_end(tmp_path: Path) -> None:
     """The bound is far from this."""
-    over.clear()
-    server = Endless(tmp_path, b"", CONTINUE * 10, 0.001)
-    web = AgentWeb(reactor, ReactorClock(reactor), server.ca)
-    try:
+    with answering(tmp_path, b"", CONTINUE * 10, 0.001) as (server, web):
         with pytest.raises(WebError, match="head has no end"):
             run(web.get(server.url, 5.0, 1000))
         until(server.gone.is_set, 3.0)
         assert server.sent < 200_000
-    finally:
-        over.set()
-        server.close()
-        run(_closed(web))
 
 
 @pytest.mark.parametrize("body", [5000, 300_000])
 def test_the_bound_of_a_head_is_not_that_of_its_body(tmp_path: Path, body: int) -> None:
     """Whether they come at once or not."""
-    over.clear()
     head = HINTS * 5 + HEAD + f"Content-Length: {body}\r\n\r\n".encode()
-    server = Endless(tmp_path, head + b"x" * body, b"", 0.1)
-    web = AgentWeb(reactor, ReactorClock(reactor), server.ca)
-    try:
+    with answering(tmp_path, head + b"x" * body, b"", 0.1) as (server, web):
         assert run(web.get(server.url, 5.0, body)) == (200, b"x" * body)
-    finally:
-        over.set()
-        server.close()
-        run(_closed(web))
 
 
 @pytest.mark.parametrize(
@@ -269,15 +270,8 @@ def test_over_tls_an_answer_without_an_end_is_hung_up_on(
     tmp_path: Path, head: bytes, more: bytes, pause: float, patience: float, words: str
 ) -> None:
     """At once: the peer is not waited for, who may say more meanwhile, or nothing at all."""
-    over.clear()
-    server = Endless(tmp_path, head, more, pause)
-    web = AgentWeb(reactor, ReactorClock(reactor), server.ca)
-    try:
+    with answering(tmp_path, head, more, pause) as (server, web):
         with pytest.raises(WebError, match=words):
             run(web.get(server.url, patience, 1000))
         until(server.gone.is_set, 3.0)
         assert server.sent < 20_000_000
-    finally:
-        over.set()
-        server.close()
-        run(_closed(web))
