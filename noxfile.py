@@ -59,7 +59,7 @@ def site(session: nox.Session) -> None:
 
 @nox.session
 def test(session: nox.Session) -> None:
-    """Run every test, or chosen ones, in three processes side by side."""
+    """Run every test, or chosen ones, in four processes side by side."""
     run(session, "python", "scripts/run_tests.py", *session.posargs)
 
 

@@ -1,9 +1,9 @@
-"""Run all tests in three processes side by side; say at the end what failed and why, and what came of all in one line.
+"""Run all tests in four processes side by side; say at the end what failed and why, and what came of all in one line.
 
 Most tests wait: for servers to start, for clients to be idle, for a disk. The parts share nothing: each starts its own
-servers, in its own temporary directories, at ports of its own range. What computes and hardly looks at a clock is a
-part of its own, with less of the processors than the others, which get what they want first: it fills the gaps that
-they leave. Tests that compare times are marked ``alone``; they run when everything else is over.
+servers, in its own temporary directories, at ports of its own range. What computes and hardly looks at a clock is in
+two parts with less of the processors than the others, which get what they want first: they fill the gaps that are
+left. Tests that compare times are marked ``alone``; they run when everything else is over.
 
 Random cases are drawn from the sources (``seed_of_tree``), unless ``TEST_SEED`` says from what.
 
@@ -58,14 +58,10 @@ class Part(NamedTuple):
 
 #: As long as each other, about.
 PARTS: Final = (
-    Part("servers", ("tests/contract", "tests/cluster"), 16_000),
-    Part("brokers", ("tests/system",), 8_000),
-    Part(
-        "code",
-        ("tests/unit", "tests/property", "tests/simulation", "tests/fuzz", "tests/java", "tests/spark", "tests/wire"),
-        24_000,
-        nice=5,
-    ),
+    Part("servers", ("tests/contract", "tests/cluster"), 8_000),
+    Part("brokers", ("tests/system",), 14_000),
+    Part("code", ("tests/unit", "tests/property", "tests/simulation", "tests/fuzz", "tests/wire"), 20_000, nice=5),
+    Part("jobs", ("tests/java", "tests/spark"), 26_000, nice=5),
 )
 
 

@@ -13,7 +13,7 @@ import random
 import socket
 
 _LOW = int(os.environ.get("TEST_PORTS_FROM", "20000"))
-_HIGH = _LOW + 8_000
+_HIGH = _LOW + 6_000
 _random = random.SystemRandom()
 
 
