@@ -112,6 +112,8 @@ def main() -> None:
 @click.option("--data-dir", type=click.Path(exists=True, file_okay=False), help="Say what wrote this data directory.")
 def version(data_dir: str | None) -> None:
     """Print the version, and what of it is compiled."""
+    from iot_mqtt.app.form import form
+
     click.echo(f"iot-mqtt {__version__} (Python {sys.version.split()[0]}, {Path(sys.executable)})")
     click.echo(f"runs {form()}")
     if data_dir is not None:
@@ -129,18 +131,3 @@ def version(data_dir: str | None) -> None:
         if grid is not None:
             major, minor = grid
             click.echo(f"its grid has format {major}.{minor}; this version reads up to {GRID_FORMAT[0]}.x")
-
-
-def form() -> str:
-    """What a node started now would run: the same work is done by either, faster by what is compiled."""
-    from iot_mqtt.compiled import CHOICE
-    from iot_mqtt.native import USE_NATIVE
-
-    match (CHOICE.use, USE_NATIVE):
-        case (True, True):
-            return "compiled"
-        case (False, False):
-            return "Python alone: nothing is compiled, other sources are, or IOT_MQTT_NATIVE=off says so"
-        case (False, True):
-            return "Python with native modules; the rest is not compiled, or of other sources"
-    return "compiled, without the native modules"

@@ -105,6 +105,7 @@ def test_everything_goes_on_without_native_code(broker: BrokerProcess) -> None:
     with Plain(broker.ports["mqtt"]) as client:
         client.send(bytes(range(256)))
         assert client.until_closed() == []
+    assert "runs Python alone: nothing is compiled" in broker.log.read_text()
 
 
 def test_a_demand_for_native_code_is_refused_with_a_sentence(tree: Path) -> None:

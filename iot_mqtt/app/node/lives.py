@@ -24,12 +24,14 @@ from twisted.internet.process import reapAllProcesses
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.python.failure import Failure
 
+from iot_mqtt import __version__
 from iot_mqtt.app.config.effects import notes
 from iot_mqtt.app.config.private_files import narrow, set_umask
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config, LogConfig
 from iot_mqtt.app.data_format import FormatRefused, prepare
 from iot_mqtt.app.data_lock import holding
+from iot_mqtt.app.form import form
 from iot_mqtt.app.logging import configure_logging, reopen_log
 from iot_mqtt.app.node.notifying import Notifier
 from iot_mqtt.app.node.service import Service
@@ -197,6 +199,7 @@ def _serve(loaded: LoadedConfig, reread: Reread) -> int:
         configure_logging(config.log)
     except OSError as error:
         return _refused(f"log.file: {config.log.file} cannot be opened: {(error.strerror or str(error)).lower()}")
+    log.info("iot-mqtt %s runs %s", __version__, form())
     for line in told:
         log.warning("%s", line)
     for note in notes(loaded):
