@@ -9,6 +9,7 @@ from iot_mqtt.admin.why.facts import Facts
 from iot_mqtt.admin.why.finding import Finding, Weight
 from iot_mqtt.auth.chain import NOBODY
 from iot_mqtt.broker.facade import AttemptInfo
+from iot_mqtt.ports.addresses import host_of, written
 from iot_mqtt.ports.bans import Ban
 from iot_mqtt.ports.endings import CLIENT_DISCONNECTED, DISCONNECTED_WITH_WILL
 
@@ -62,6 +63,9 @@ _UNNAMED: Final = {
     "codec_failed": ("codec_refused", "iot-mqtt ctl plugins list"),
     "connect_timeout": ("no_connect", "mqtt.connect_timeout"),
 }
+_BROKEN_OFF: Final = "broken_off"
+#: Codes of those.
+OF_STRANGERS: Final = frozenset({code for code, _ in _UNNAMED.values()} | {_BROKEN_OFF})
 
 
 def findings(facts: Facts) -> Iterator[Finding]:
@@ -260,10 +264,17 @@ def _unnamed(facts: Facts) -> Iterator[Finding]:
         if one.reason in seen or (facts.connected_at is not None and facts.connected_at >= one.at):
             continue
         seen.add(one.reason)
-        code, helps = _UNNAMED.get(one.reason, ("broken_off", None))
+        code, helps = _UNNAMED.get(one.reason, (_BROKEN_OFF, None))
         text = f"a connection that did not say who it is was closed: {one.text} (from {one.peer} on {one.listener})"
-        weight = Weight.STOPS if facts.asked in one.peer else Weight.WAS
-        yield Finding(code, weight, text, one.at, facts.node, helps)
+        yield Finding(code, _weight_of_unnamed(facts, one.peer), text, one.at, facts.node, helps)
+
+
+def _weight_of_unnamed(facts: Facts, peer: str) -> Weight:
+    """It is the cause where its address was asked for. Behind the address of a client that is here are others, too."""
+    if facts.client is not None:
+        return Weight.SAYS
+    asked, host = written(facts.asked), written(host_of(peer))
+    return Weight.STOPS if facts.asked == peer or (asked and asked == host) else Weight.WAS
 
 
 # Words.

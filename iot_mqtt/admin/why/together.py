@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from iot_mqtt.admin.why.coming import OF_STRANGERS
 from iot_mqtt.admin.why.finding import Finding, Weight
 
 Answer = Mapping[str, Any]
@@ -70,6 +71,8 @@ def _unheard(first: Answer, missing: Mapping[str, str]) -> Iterator[dict[str, An
 def _weight(one: Answer, first: Answer, answer: Answer) -> int:
     """What another node says is no cause while the client is connected to the first one."""
     weight, client = int(one["weight"]), first["client"]
+    if answer is not first and client is not None and one["code"] in OF_STRANGERS:
+        return Weight.SAYS
     if answer is first or client is None or weight < Weight.STOPS:
         return weight
     since = one["since"]
