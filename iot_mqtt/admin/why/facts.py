@@ -16,6 +16,7 @@ from iot_mqtt.ports.devices import StoredCommand
 from iot_mqtt.ports.recent import Trouble
 from iot_mqtt.ports.status import BrokerInfo, LogInfo, UplinkInfo
 from iot_mqtt.topics import matches
+from iot_mqtt.uplink.desk import RuleInfo
 from iot_mqtt.values import Subscription
 
 #: (action, topic or filter or name, QoS, retained) → what the rules say of this client now; None: that cannot be asked.
@@ -75,6 +76,10 @@ class Facts:
     home: Home | None = None
     #: What it should get.
     topic: str | None = None
+    #: Rules of the uplink that may take that topic, the first that counts first.
+    rules: tuple[RuleInfo, ...] = ()
+    #: Messages that it has published, and whose acknowledgements wait for the uplink.
+    held: int = 0
     #: Others whose rights did not cover that topic.
     denied: tuple[Denied, ...] = ()
     #: Whether a message is retained there.

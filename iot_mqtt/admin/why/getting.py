@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from iot_mqtt.admin.why import denials, retained, sharing
+from iot_mqtt.admin.why import denials, going_up, retained, sharing
 from iot_mqtt.admin.why.coming import rule_text
 from iot_mqtt.admin.why.facts import Facts
 from iot_mqtt.admin.why.finding import FRESH, Finding, Weight
@@ -124,6 +124,7 @@ def findings(facts: Facts) -> Iterator[Finding]:
     yield from sharing.findings(facts)
     yield from _topic(facts)
     yield from denials.of_publishers(facts)
+    yield from going_up.acknowledgements(facts)
     yield from _commands(facts)
 
 
@@ -262,6 +263,9 @@ def _asked(facts: Facts, filters: list[str], topic: str) -> Finding:
     if all(one.no_local for one in matching):
         text = f"{matching[0].filter!r} matches {topic!r}, but is no-local: what it publishes itself does not come back"
         return Finding("no_local", Weight.LOSES, text, None, facts.node, "subscribe without No Local")
+    taken = going_up.only(facts)
+    if taken is not None:
+        return taken
     text = f"{matching[0].filter!r} (QoS {matching[0].qos}) matches {topic!r}, and it may receive that"
     return Finding("topic_matches", Weight.SAYS, text, None, facts.node)
 

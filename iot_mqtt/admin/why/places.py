@@ -33,13 +33,13 @@ _HOMES: Final = {
 }
 
 
-def findings(facts: Facts) -> Iterator[Finding]:
-    """Nearest to the client first."""
+def findings(facts: Facts, *, needs_uplink: bool) -> Iterator[Finding]:
+    """Nearest to the client first. ``needs_uplink``: something that is asked about waits for the uplink."""
     yield from _home(facts)
     yield from _node(facts)
     yield from _room(facts)
     yield from _links(facts)
-    yield from _uplink(facts)
+    yield from _uplink(facts, Weight.DELAYS if needs_uplink else Weight.SAYS)
 
 
 def _home(facts: Facts) -> Iterator[Finding]:
@@ -114,7 +114,7 @@ def _links(facts: Facts) -> Iterator[Finding]:
         yield Finding("link_cut", Weight.DELAYS, text, None, facts.node, helps)
 
 
-def _uplink(facts: Facts) -> Iterator[Finding]:
+def _uplink(facts: Facts, weight: Weight) -> Iterator[Finding]:
     uplink = facts.uplink
     if uplink is None:
         return
@@ -123,11 +123,11 @@ def _uplink(facts: Facts) -> Iterator[Finding]:
     if uplink.trouble is not None:
         text = f"the uplink ({uplink.kind}) takes no messages: {uplink.trouble}; {uplink.lag_messages} messages wait"
         code = "kafka_down" if uplink.kind == "kafka" else "uplink_down"
-        yield Finding(code, Weight.DELAYS, text, since, facts.node, helps)
+        yield Finding(code, weight, text, since, facts.node, helps)
     # What stands in a file that is not finished yet waits as well, and is where it should be.
     if uplink.lag_seconds > _LATE and (uplink.unread_messages or uplink.trouble is not None):
         text = (
             f"the uplink ({uplink.kind}) is behind: {uplink.lag_messages} messages wait, "
             f"the oldest for {uplink.lag_seconds:.0f} s"
         )
-        yield Finding("uplink_behind", Weight.DELAYS, text, since, facts.node, helps)
+        yield Finding("uplink_behind", weight, text, since, facts.node, helps)

@@ -12,7 +12,7 @@ from iot_mqtt.admin.device_shapes import of_command
 from iot_mqtt.admin.errors import bad_request
 from iot_mqtt.admin.routes import Resource, combined
 from iot_mqtt.admin.schemas import Json, Schemas, items_of, maybe, object_of, schema_of
-from iot_mqtt.admin.why import coming, getting, places
+from iot_mqtt.admin.why import coming, getting, going_up, places
 from iot_mqtt.admin.why.facts import Facts
 from iot_mqtt.admin.why.finding import Finding, Weight, ordered
 from iot_mqtt.admin.why.together import together
@@ -117,7 +117,8 @@ def answer(facts: Facts, *, contents: bool) -> Json:
 
 def findings(facts: Facts) -> list[Finding]:
     """All of them, the likeliest cause first."""
-    found = [*coming.findings(facts), *getting.findings(facts), *places.findings(facts)]
+    found = [*coming.findings(facts), *getting.findings(facts)]
+    found += places.findings(facts, needs_uplink=going_up.is_needed(facts))
     if not facts.known and not any(one.weight is Weight.STOPS for one in found):
         text = (
             f"{facts.asked!r} is not connected and has no session on this node, and nobody of that name has been seen "

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from iot_mqtt.admin.why import denials, places
+from iot_mqtt.admin.why import denials, going_up, places
 from iot_mqtt.admin.why.facts import Denied, Facts
 from iot_mqtt.admin.why.finding import Finding, Weight, ordered
 from iot_mqtt.admin.why.near import Near
@@ -14,8 +14,6 @@ from iot_mqtt.uplink.desk import RuleInfo
 
 #: Subscribers who are named one by one as denied or away; the rest is in the lists.
 _MOST: Final = 3
-#: Only for subscribers.
-_ONLY: Final = "only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +93,13 @@ def answer(facts: TopicFacts) -> dict[str, Any]:
 
 def findings(facts: TopicFacts) -> Iterator[Finding]:
     """What keeps messages of the topic from somebody."""
-    yield from _rules(facts)
+    yield from (going_up.of_rule(facts.place.node, one) for one in facts.rules)
     yield from _subscribers(facts)
     yield from denials.of_all(facts.place, facts.denied)
     # Where nobody asks for a client, these say how the node is.
-    yield from places.findings(replace(facts.place, client=None, session=None, home=None))
-
-
-def _rules(facts: TopicFacts) -> Iterator[Finding]:
-    for one in facts.rules:
-        text = f"rule {one.number} of the uplink ({one.filter!r}) takes it to {one.to!r}"
-        if one.mode == _ONLY:
-            text += " and to nobody else: no subscriber gets it"
-            helps = "mode: both in that rule; iot-mqtt ctl uplink reload"
-            yield Finding("uplink_only", Weight.STOPS, text, None, facts.place.node, helps)
-        else:
-            yield Finding("uplink_rule", Weight.SAYS, text, None, facts.place.node, "iot-mqtt ctl uplink rules")
+    yield from places.findings(
+        replace(facts.place, client=None, session=None, home=None), needs_uplink=bool(facts.rules)
+    )
 
 
 #: Of one node, and of all that answered.

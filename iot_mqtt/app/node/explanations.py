@@ -38,6 +38,7 @@ class Explanations:
         home_of: HomeOf | None,
         ends_before: EndsBefore,
         codec_of: Callable[[str], str | None],
+        uplink: UplinkDesk | None,
     ) -> Resource:
         """Why a client comes in and gets its messages, or does not."""
         knowledge = Knowledge(
@@ -50,8 +51,15 @@ class Explanations:
             home_of,
             ends_before,
             codec_of,
+            uplink,
+            self._held_for,
         )
         return WhyResources(knowledge.facts, lambda: self._access.lets)
+
+    def _held_for(self, client_id: str) -> int:
+        """Messages of a client whose acknowledgements wait for the uplink."""
+        uplink = self._broker.uplink
+        return 0 if uplink is None or uplink.holding is None else uplink.holding.held_for(client_id)
 
     def of_topics(self, uplink: UplinkDesk | None) -> tuple[Resource, Resource]:
         """Who gets a topic and why, and what is published in it."""

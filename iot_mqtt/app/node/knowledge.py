@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from iot_mqtt.admin.why.facts import Facts, Home, Rights
 from iot_mqtt.app.node.look_ups import LookUps
-from iot_mqtt.app.node.topic_knowledge import denied
+from iot_mqtt.app.node.topic_knowledge import denied, rules_of
 from iot_mqtt.auth.bans import BanBook
 from iot_mqtt.auth.explaining import Answer, Question
 from iot_mqtt.auth.service import Access
@@ -21,6 +21,7 @@ from iot_mqtt.ports.addresses import parsed
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster_status import node_words
 from iot_mqtt.ports.devices import State, StoredCommand
+from iot_mqtt.uplink.desk import UplinkDesk
 
 #: Subscriptions that are held against topics, topics that are held against subscriptions, and the rest.
 _SUBSCRIPTIONS, _TOPICS, _COMMANDS, _UNNAMED = 1_000, 500, 100, 10
@@ -71,7 +72,10 @@ class Knowledge:
         home_of: HomeOf | None,
         ends_before: EndsBefore,
         codec_of: Callable[[str], str | None],
+        desk: UplinkDesk | None,
+        held_for: Callable[[str], int],
     ) -> None:
+        """``desk``: None without an uplink. ``held_for``: messages of a client whose acknowledgements wait for it."""
         self._view = view
         self._bans = bans
         self._access = access
@@ -82,6 +86,8 @@ class Knowledge:
         self._ends_before = ends_before
         #: Listener → its codec.
         self._codec_of = codec_of
+        self._desk = desk
+        self._held_for = held_for
 
     async def facts(self, asked: str, topic: str | None) -> Facts:
         """Of a client, or of who comes from an address."""
@@ -109,6 +115,8 @@ class Knowledge:
             uplink=view.uplink(),
             cluster=view.cluster.info(),
             topic=topic,
+            rules=() if topic is None else tuple(rules_of(self._desk, topic)),
+            held=self._held_for(asked),
             denied=() if topic is None else tuple(denied(view, topic)),
             retained=topic is not None and bool(view.retained(topic, None, 1)),
             unwanted=tuple(view.unwanted(_TOPICS)) if subscriptions else (),

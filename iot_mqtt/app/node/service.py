@@ -273,7 +273,7 @@ class Service:
             BanResources(self._bans),
             ConfigResources(self.configuration),
             ListenerResources(self.configuration),
-            explained.of_clients(self._bans, home_of, ends_before, self._codec_of),
+            explained.of_clients(self._bans, home_of, ends_before, self._codec_of, self._desk),
             *explained.of_topics(self._desk),
             DroppedResources(lambda: self.view),
             *self._watching.resources,

@@ -67,7 +67,7 @@ class TopicKnowledge:
             denied=tuple(denied(view, topic)),
             retained=Retained(len(kept[0].payload), kept[0].qos, kept[0].publisher) if kept else None,
             recorded=self._recorded(topic.encode()),
-            rules=tuple(self._rules(topic)),
+            rules=tuple(rules_of(self._desk, topic)),
             near=None if every else await self._near(view, topic),
         )
 
@@ -93,17 +93,18 @@ class TopicKnowledge:
         steps = self._steps.of(topic)
         return tuple(qos for qos in (0, 1, 2) if any(step.records(topic, qos) for step in steps))
 
-    def _rules(self, topic: str) -> Iterator[RuleInfo]:
-        """Rules that may take it, up to the first one that takes whatever comes."""
-        for rule in () if self._desk is None else self._desk.rules().items:
-            if matches(rule.filter, topic):
-                yield rule
-                if not (rule.qos or rule.when or rule.gateway or rule.device or rule.codec):
-                    return
-
     async def _near(self, view: View, topic: str) -> Near | None:
         filters = await view.subscribing.routes(None, None, _FILTERS)
         return nearest((one.filter for one in filters), topic)
+
+
+def rules_of(desk: UplinkDesk | None, topic: str) -> Iterator[RuleInfo]:
+    """Rules that may take it, up to the first one that takes whatever comes."""
+    for rule in () if desk is None else desk.rules().items:
+        if matches(rule.filter, topic):
+            yield rule
+            if not (rule.qos or rule.when or rule.gateway or rule.device or rule.codec):
+                return
 
 
 def denied(view: View, topic: str) -> Iterator[Denied]:

@@ -134,6 +134,14 @@ class Holding:
         """That are not acknowledged for that."""
         return sum(held.count for held in self._held.values())
 
+    def held_for(self, client_id: str) -> int:
+        """Messages of a client that are not acknowledged for that."""
+        return sum(
+            held.count
+            for publisher, held in self._held.items()
+            if publisher.session is not None and publisher.session.client_id == client_id
+        )
+
     def ask_others(self) -> int:
         """The look at other nodes' uplinks that what one of them may have recorded waits for."""
         return 0 if self.others is None else self.others.ask()

@@ -1,4 +1,4 @@
-"""What is somebody else's matter is no cause: strangers' connections, and what is withheld from who asks."""
+"""What is somebody else's matter is no cause: strangers' connections, the uplink's trouble."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from iot_mqtt.admin.why import topics
+from iot_mqtt.admin.why.facts import Facts
 from iot_mqtt.admin.why.finding import Weight
 from iot_mqtt.admin.why.resource import answer, findings
 from iot_mqtt.admin.why.together import together
-from tests.unit.admin.adminkit import CLIENT, NOW
+from iot_mqtt.admin.why.topics import TopicFacts
+from iot_mqtt.uplink.desk import RuleInfo
+from tests.unit.admin.adminkit import CLIENT, NOW, UPLINK
 from tests.unit.admin.test_why import UNKNOWN, WELL, attempt
 
 #: A connection that did not say who it is, from where the client is as well.
@@ -50,3 +54,55 @@ def test_strangers_of_another_node_are_no_cause_for_who_is_connected() -> None:
     there = replace(UNKNOWN, node="n2", unnamed=(STRANGER,))
     answers = [answer(one, contents=True) for one in (WELL, there)]
     assert [one["code"] for one in together(answers, {})["findings"]] == ["well", "tls_failed"]
+
+
+#: While the sink is away.
+DOWN = replace(WELL, uplink=replace(UPLINK, kind="kafka", trouble="refused", lag_seconds=90.0))
+ALSO = RuleInfo(1, "a/#", None, None, None, None, 0, "iot.readings", "also", "topic", 10, 4)
+ONLY = replace(ALSO, number=2, mode="only")
+
+
+@pytest.mark.parametrize(
+    ("facts", "weight"),
+    [
+        (DOWN, Weight.SAYS),
+        (replace(DOWN, topic="a/b", rules=(ALSO,)), Weight.SAYS),
+        (replace(DOWN, topic="a/b", rules=(ONLY,)), Weight.DELAYS),
+        (replace(DOWN, held=3), Weight.DELAYS),
+        (replace(DOWN, client=replace(CLIENT, paused="uplink")), Weight.DELAYS),
+    ],
+)
+def test_an_uplink_that_takes_nothing_is_a_cause_for_who_needs_it(facts: Facts, weight: Weight) -> None:
+    """A subscriber gets what it gets; a publisher waits where its acknowledgements do."""
+    found = findings(facts)
+    assert {one.weight for one in found if one.code in ("kafka_down", "uplink_behind")} == {weight}
+    assert (found[0].code == "well") is (weight is Weight.SAYS)
+
+
+def test_a_publisher_that_waits_for_the_platform_is_told_how_much() -> None:
+    """As many acknowledgements as are held for it."""
+    (held,) = [one for one in findings(replace(DOWN, held=3)) if one.code == "acknowledgements_held"]
+    assert "3 messages" in held.text
+    assert held.weight == Weight.DELAYS
+
+
+@pytest.mark.parametrize(("rules", "weight"), [((), Weight.SAYS), ((ALSO,), Weight.DELAYS)])
+def test_an_uplink_that_takes_nothing_is_a_cause_for_its_topics(rules: tuple[RuleInfo, ...], weight: Weight) -> None:
+    """Of another topic it is a remark."""
+    found = topics.answer(TopicFacts(replace(DOWN, client=None, session=None), "a/b", rules=rules))["findings"]
+    assert [one["weight"] for one in found if one["code"] == "kafka_down"] == [weight]
+
+
+def test_what_a_rule_takes_for_the_platform_alone_comes_to_no_subscriber() -> None:
+    """Whatever it may receive; it is named what to change, in the word of the configuration."""
+    asked = replace(WELL, topic="a/b", rules=(ONLY,))
+    (first, *rest) = findings(asked)
+    assert (first.code, first.weight) == ("uplink_only", Weight.STOPS)
+    assert "rule 2 of the uplink ('a/#')" in first.text
+    assert "mode: also" in (first.helps or "")
+    assert "topic_matches" not in [one.code for one in rest]
+    assert "uplink_only" not in [one.code for one in findings(replace(asked, rules=(ALSO,)))]
+    high = findings(replace(asked, rules=(replace(ONLY, qos=1),)))
+    assert ("QoS 1 and 2" in high[0].text, high[0].weight) == (True, Weight.LOSES)
+    told = topics.answer(TopicFacts(UNKNOWN, "a/b", rules=(ONLY,)))["findings"]
+    assert "mode: also" in next(one["helps"] for one in told if one["code"] == "uplink_only")

@@ -43,7 +43,11 @@ def test_an_acknowledgement_waits_for_the_sink(qos: int, version: ProtocolVersio
     writer = it.node.connect("writer", version)
     assert writer.publish("up/x", b"1", b"2", qos=qos) == []
     assert len(it.sink.sent) == 1
+    holding = it.uplink.holding
+    assert holding is not None
+    assert (holding.held_for("writer"), holding.held_for("reader")) == (2, 0)
     settle(it)
+    assert holding.held_for("writer") == 0
     found = writer.acks(ANSWER[qos])
     assert ids(found) == [1, 2]
     assert {packet.reason for packet in found if isinstance(packet, Ack)} == {ReasonCode.SUCCESS}
