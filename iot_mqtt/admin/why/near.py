@@ -1,4 +1,4 @@
-"""Which filter just misses a topic, and by what: upper case, a slash, a level."""
+"""Which filter just misses a topic, and by what: upper case, a slash, a letter, a level."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
+from iot_mqtt.admin.why.letters import one_letter, written
 from iot_mqtt.topics import matches, parse_replay, parse_shared
 
 #: Filters and levels that are compared.
@@ -52,7 +53,7 @@ def nearest(filters: Iterable[str], topic: str, *, certain: bool = False) -> Nea
     for filter, _ in zip(filters, range(MOST), strict=False):
         plain, words = _words(filter)
         # One level may be another one, or too many. Most filters are farther away, and looked at no closer.
-        far = topic[:1] != "$" and (len(words - levels) > 1 or words.isdisjoint(levels)) if words else certain
+        far = topic[:1] != "$" and _is_far(words, levels) if words else certain
         if far:
             continue
         found = _compared(filter, plain, topic)
@@ -61,7 +62,13 @@ def nearest(filters: Iterable[str], topic: str, *, certain: bool = False) -> Nea
     return None if best is None else best[1]
 
 
-_CASE, _SLASH, _SPACE, _DOLLAR, _LEVEL, _WORD = range(6)
+_CASE, _SLASH, _SPACE, _DOLLAR, _LETTER, _LEVEL, _WORD = range(7)
+
+
+def _is_far(words: frozenset[str], levels: frozenset[str]) -> bool:
+    if not words.isdisjoint(levels):
+        return len(words - levels) > 1
+    return len(words) > 1 or not any(one_letter(word, level) for word in words for level in levels)
 
 
 def _compared(filter: str, plain: str, topic: str) -> tuple[int, Near] | None:
@@ -86,6 +93,10 @@ def _by_levels(filter: str, wanted: list[str], levels: list[str]) -> tuple[int, 
     topic, longest = "/".join(levels), max(len(wanted), len(levels))
     if longest > LEVELS or (wanted[0] in ("+", "#") and len(wanted) == 1):
         return (_LEVEL, Near(filter, "+ is one level only", "#")) if wanted == ["+"] else None
+    wrong = _wrong(wanted, levels)
+    if wrong is not None and one_letter(wanted[wrong], levels[wrong]):
+        instead = "/".join([*wanted[:wrong], levels[wrong], *wanted[wrong + 1 :]])
+        return _LETTER, Near(filter, f"{_other(wrong, wanted, levels)}: one letter is different", instead)
     for at in range(len(wanted) + 1):
         deeper = "/".join([*wanted[:at], "+", *wanted[at:]])
         if wanted[-1:] != ["#"] and len(levels) == len(wanted) + 1 and matches(deeper, topic):
@@ -99,12 +110,23 @@ def _by_levels(filter: str, wanted: list[str], levels: list[str]) -> tuple[int, 
         shorter = "/".join(rest)
         if shorter and len(levels) == len(wanted) - 1 and matches(shorter, topic):
             return _LEVEL, Near(filter, "the topic has one level less than the filter", shorter)
-    if wanted[-1] != "#" and len(levels) == len(wanted):
-        wrong = [at for at, (want, level) in enumerate(zip(wanted, levels, strict=True)) if want not in ("+", level)]
-        if len(wrong) == 1 and _names([*wanted[: wrong[0]], *wanted[wrong[0] + 1 :]]):
-            at = wrong[0]
-            return _WORD, Near(filter, f"level {at + 1} is {wanted[at]!r} there, and {levels[at]!r} in the topic", None)
+    if wrong is not None and wanted[-1] != "#" and _names([*wanted[:wrong], *wanted[wrong + 1 :]]):
+        return _WORD, Near(filter, _other(wrong, wanted, levels), None)
     return None
+
+
+def _wrong(wanted: list[str], levels: list[str]) -> int | None:
+    """The only level that is another one; None: there are more, or none, or one of the two has more levels."""
+    if wanted[-1] == "#":
+        wanted, levels = wanted[:-1], levels[: len(wanted) - 1]
+    if len(levels) != len(wanted):
+        return None
+    wrong = [at for at, (want, level) in enumerate(zip(wanted, levels, strict=True)) if want not in ("+", level)]
+    return wrong[0] if len(wrong) == 1 else None
+
+
+def _other(at: int, wanted: list[str], levels: list[str]) -> str:
+    return f"level {at + 1} is {written(wanted[at])} there, and {written(levels[at])} in the topic"
 
 
 def _spelled(plain: str, topic: str) -> str:
