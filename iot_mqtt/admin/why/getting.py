@@ -266,7 +266,8 @@ def _asked(facts: Facts, filters: list[str], topic: str) -> Finding:
     taken = going_up.only(facts)
     if taken is not None:
         return taken
-    text = f"{matching[0].filter!r} (QoS {matching[0].qos}) matches {topic!r}, and it may receive that"
+    text = f"{matching[0].filter!r} (QoS {matching[0].qos}) matches {topic!r}"
+    text += "" if facts.rights("receive", topic, 0, False) is None else ", and it may receive that"  # noqa: FBT003
     return Finding("topic_matches", Weight.SAYS, text, None, facts.node)
 
 

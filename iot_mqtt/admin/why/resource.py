@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, replace
 
 from iot_mqtt.admin import shapes
@@ -53,7 +53,7 @@ class WhyResources(Resource):
             except MqttError as error:
                 raise bad_request(f"topic: {error.detail}") from error
         facts = await self._known(call.path["client_id"], topic)
-        return answer(self._redacted(facts, call), contents=call.sees_contents)
+        return answer(self._redacted(facts, call), contents=call.sees_contents, whole=facts)
 
     def _redacted(self, facts: Facts, call: Call) -> Facts:
         """Without what this caller may not see."""
@@ -87,8 +87,10 @@ class WhyResources(Resource):
         return {"Why": object_of(answered)}
 
 
-def answer(facts: Facts, *, contents: bool) -> Json:
-    """What is found, and the facts that it is made of. ``contents``: also those of messages."""
+def answer(facts: Facts, *, contents: bool, whole: Facts | None = None) -> Json:
+    """What is found, and the facts that it is made of. ``contents``: also those of messages. ``whole``: with what is
+    withheld from who asks.
+    """
     session = None if facts.session is None else shapes.of_session(facts.session)
     held = (
         {"plugin": plugin.name, "kind": one.kind, "name": one.name, "seconds": one.seconds, "reason": one.reason}
@@ -100,7 +102,7 @@ def answer(facts: Facts, *, contents: bool) -> Json:
     return {
         "client_id": facts.asked,
         "node": facts.node,
-        "findings": list(map(asdict, findings(facts))),
+        "findings": list(map(asdict, findings(facts, whole or facts))),
         "slowest_hop": slowest(facts),
         "home": None if facts.home is None else asdict(facts.home),
         "client": None if facts.client is None else asdict(facts.client),
@@ -115,10 +117,11 @@ def answer(facts: Facts, *, contents: bool) -> Json:
     }
 
 
-def findings(facts: Facts) -> list[Finding]:
-    """All of them, the likeliest cause first."""
-    found = [*coming.findings(facts), *getting.findings(facts)]
-    found += places.findings(facts, needs_uplink=going_up.is_needed(facts))
+def findings(facts: Facts, whole: Facts | None = None) -> list[Finding]:
+    """All of them, the likeliest cause first. ``whole``: with what is withheld from who asks."""
+    found = _causes(facts)
+    if whole is not None and whole is not facts:
+        found += _withheld(found, _causes(whole))
     if not facts.known and not any(one.weight is Weight.STOPS for one in found):
         text = (
             f"{facts.asked!r} is not connected and has no session on this node, and nobody of that name has been seen "
@@ -132,6 +135,20 @@ def findings(facts: Facts) -> list[Finding]:
         text += f", and {session.inflight} were sent and are not acknowledged" if session.inflight else ""
         found.append(Finding("well", Weight.SAYS + 1, text, client.connected_at, facts.node))
     return ordered(found)
+
+
+def _causes(facts: Facts) -> list[Finding]:
+    found = [*coming.findings(facts), *getting.findings(facts)]
+    return [*found, *places.findings(facts, needs_uplink=going_up.is_needed(facts))]
+
+
+def _withheld(shown: list[Finding], every: list[Finding]) -> Iterator[Finding]:
+    """That there is something that is not shown, if it is a cause: else it would be said that all is well."""
+    codes = {one.code for one in shown}
+    hidden = max((one.weight for one in every if one.code not in codes), default=0)
+    if hidden >= Weight.DELAYS:
+        text = "something that is not shown to this role keeps messages from it, or may"
+        yield Finding("withheld", hidden, text, None, every[0].node, "ask an operator")
 
 
 _HOPS = {

@@ -1,20 +1,25 @@
-"""What is somebody else's matter is no cause: strangers' connections, the uplink's trouble."""
+"""What is somebody else's matter is no cause: strangers' connections, the uplink's trouble; and what is withheld."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
+from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.callers import Caller, Role
 from iot_mqtt.admin.why import topics
-from iot_mqtt.admin.why.facts import Facts
+from iot_mqtt.admin.why.facts import Denied, Facts
 from iot_mqtt.admin.why.finding import Weight
-from iot_mqtt.admin.why.resource import answer, findings
+from iot_mqtt.admin.why.resource import Known, WhyResources, answer, findings
 from iot_mqtt.admin.why.together import together
 from iot_mqtt.admin.why.topics import TopicFacts
+from iot_mqtt.auth.explaining import Answer
 from iot_mqtt.uplink.desk import RuleInfo
 from tests.unit.admin.adminkit import CLIENT, NOW, UPLINK
-from tests.unit.admin.test_why import UNKNOWN, WELL, attempt
+from tests.unit.admin.test_why import BAN, UNKNOWN, WELL, attempt, trouble
+from tests.unit.broker.harness import run
 
 #: A connection that did not say who it is, from where the client is as well.
 STRANGER = replace(attempt("unnamed", "tls_failed", "TLS: no certificate", user=None), client_id="")
@@ -106,3 +111,44 @@ def test_what_a_rule_takes_for_the_platform_alone_comes_to_no_subscriber() -> No
     assert ("QoS 1 and 2" in high[0].text, high[0].weight) == (True, Weight.LOSES)
     told = topics.answer(TopicFacts(UNKNOWN, "a/b", rules=(ONLY,)))["findings"]
     assert "mode: also" in next(one["helps"] for one in told if one["code"] == "uplink_only")
+
+
+async def _banned(asked: str, topic: str | None) -> Facts:
+    return replace(WELL, asked=asked, bans=(BAN,))
+
+
+async def _refused(asked: str, topic: str | None) -> Facts:
+    others = (Denied("d", trouble("denied_publish", "a/b")),)
+    return replace(WELL, topic=topic, denied=others)
+
+
+async def _unread(asked: str, topic: str | None) -> Facts:
+    return replace(WELL, topic=topic, rights=lambda *_: Answer(False, "no", "acl", 7, "deny receive a/b"))
+
+
+async def _well(asked: str, topic: str | None) -> Facts:
+    return replace(WELL, topic=topic, rights=lambda *_: Answer(True, ""))
+
+
+@pytest.mark.parametrize(
+    ("known", "weight"), [(_banned, Weight.STOPS), (_refused, Weight.LOSES), (_unread, Weight.STOPS)]
+)
+def test_who_may_not_see_what_is_wrong_is_not_told_that_all_is_well(known: Known, weight: Weight) -> None:
+    """But that there is something; and not what."""
+    found = _findings(known, Role.VIEWER)
+    assert (found[0]["code"], found[0]["weight"]) == ("withheld", weight)
+    assert "not shown to this role" in found[0]["text"]
+    assert not {"well", "banned", "denied_publish", "denied_delivery"} & {one["code"] for one in found}
+    assert "may receive" not in str(found)
+    assert "withheld" not in [one["code"] for one in _findings(known, Role.OPERATOR)]
+
+
+def test_who_may_not_see_rules_is_told_that_all_is_well_where_it_is() -> None:
+    """Nothing is withheld there."""
+    assert _findings(_well, Role.VIEWER)[0]["code"] == "well"
+
+
+def _findings(known: Known, role: Role) -> list[dict[str, Any]]:
+    (route,) = WhyResources(known, lambda: lambda *_args, **_more: True).routes
+    found: Any = run(cast(Any, route.handler(Call({"client_id": "c"}, {"topic": "a/b"}, caller=Caller("x", role, ())))))
+    return list(found["findings"])
