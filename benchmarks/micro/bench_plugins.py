@@ -74,7 +74,7 @@ class Sink:
     def bad_frame(self, reason: str, detail: str) -> None:
         raise RuntimeError(f"{reason}: {detail}")
 
-    def codec_failed(self, reason: str) -> None:
+    def codec_failed(self, reason: str, detail: str = "") -> None:
         raise RuntimeError(reason)
 
     def ready(self) -> None:

@@ -443,6 +443,7 @@ class Plugins:
             connections=sum(at_work.values()),
             versions=versions,
             faults={kind: count for kind, count in plugin.faults.items() if kind != "quarantined"},
+            last_fault=None if current is None else current.conduct.last or None,
             quarantine=round(remaining, 1) if remaining else None,
             quarantines=plugin.faults["quarantined"],
             restarts=current.restarts if isinstance(current, ProcessVersion) else 0,

@@ -39,6 +39,8 @@ class PluginInfo:
     versions: list[VersionInfo] = field(default_factory=list)
     #: Since the node started: "exception", "garbage", "slow", "timeout", "died".
     faults: dict[str, int] = field(default_factory=dict)
+    #: What there is to say of the last one.
+    last_fault: str | None = None
     #: Seconds that are left of it.
     quarantine: float | None = None
     quarantines: int = 0

@@ -156,4 +156,4 @@ class InlineRunner(Peer):
             self._sink.bad_frame(trouble.reason, trouble.detail)
         else:
             self._judge.failed(self, trouble.kind, trouble.detail)
-            self._sink.codec_failed(trouble.kind)
+            self._sink.codec_failed(trouble.kind, trouble.detail)

@@ -34,8 +34,8 @@ class Sink(Protocol):
         """The gateway's fault: close."""
         ...
 
-    def codec_failed(self, reason: str) -> None:
-        """The codec's fault, one of ``FAILURES``: close."""
+    def codec_failed(self, reason: str, detail: str = "") -> None:
+        """The codec's fault, one of ``FAILURES``, and what there is to say of it: close."""
         ...
 
     def ready(self) -> None:

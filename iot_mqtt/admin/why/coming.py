@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 from iot_mqtt.admin.why.facts import Facts
@@ -11,7 +12,7 @@ from iot_mqtt.auth.chain import NOBODY
 from iot_mqtt.broker.facade import AttemptInfo
 from iot_mqtt.ports.addresses import host_of, written
 from iot_mqtt.ports.bans import Ban
-from iot_mqtt.ports.endings import CLIENT_DISCONNECTED, DISCONNECTED_WITH_WILL
+from iot_mqtt.ports.endings import CLIENT_DISCONNECTED, DISCONNECTED_WITH_WILL, end_text
 
 #: How the last connection or the session ended → the code, and what would help.
 _ENDS: Final = {
@@ -64,6 +65,8 @@ _UNNAMED: Final = {
     "connect_timeout": ("no_connect", "mqtt.connect_timeout"),
 }
 _BROKEN_OFF: Final = "broken_off"
+#: Addresses that are named beside that of the last connection.
+_PEERS: Final = 3
 #: Codes of those.
 OF_STRANGERS: Final = frozenset({code for code, _ in _UNNAMED.values()} | {_BROKEN_OFF})
 
@@ -225,7 +228,8 @@ def _ends(facts: Facts) -> Iterator[Finding]:
             break
     session = facts.session
     if session is not None and not session.connected and not seen and facts.home is None:
-        text = f"not connected: {session.last_disconnect or 'nobody knows why'}"
+        end = session.last_disconnect
+        text = f"not connected: {'nobody knows why' if end is None else end_text(end)}"
         yield Finding("disconnected", Weight.STOPS, text, session.disconnected_at, facts.node)
 
 
@@ -259,13 +263,15 @@ def _asked_by_others(facts: Facts) -> Iterator[Finding]:
 
 def _unnamed(facts: Facts) -> Iterator[Finding]:
     """Connections from its address that failed before it could be known whose they are."""
-    seen: set[str] = set()
+    alike: dict[tuple[str, str], list[AttemptInfo]] = {}
     for one in facts.unnamed:
-        if one.reason in seen or (facts.connected_at is not None and facts.connected_at >= one.at):
-            continue
-        seen.add(one.reason)
+        if facts.connected_at is None or facts.connected_at < one.at:
+            alike.setdefault((one.reason, one.text), []).append(one)
+    for one, *before in alike.values():
         code, helps = _UNNAMED.get(one.reason, (_BROKEN_OFF, None))
         text = f"a connection that did not say who it is was closed: {one.text} (from {one.peer} on {one.listener})"
+        others = dict.fromkeys(host_of(it.peer) for it in before if host_of(it.peer) != host_of(one.peer))
+        text += f"; and before it from {', '.join(islice(others, _PEERS))}" if others else ""
         yield Finding(code, _weight_of_unnamed(facts, one.peer), text, one.at, facts.node, helps)
 
 

@@ -112,6 +112,8 @@ _DENIALS: Final = {
     "denied_withdrawn": ("subscription_withdrawn", "subscribe", "its subscription was withdrawn, for it may not have"),
     "denied_will": ("will_denied", "publish", "it may not publish its will to"),
 }
+#: Those of them that are why a client has subscribed to nothing.
+_OF_SUBSCRIPTIONS: Final = frozenset({"denied_subscribe", "denied_replay", "denied_withdrawn"})
 _SAYS: Final = frozenset({Drop.OFFLINE_QOS0, Drop.UNSUBSCRIBED, Drop.REJECTED, "lowered_qos"})
 
 
@@ -181,13 +183,15 @@ def _paused(facts: Facts, why: str) -> Finding:
 
 def _trouble(facts: Facts, one: Trouble) -> Iterator[Finding]:
     fresh = facts.now - one.last < FRESH
-    weight = Weight.LOSES if fresh else Weight.WAS
+    weight: int = Weight.LOSES if fresh else Weight.WAS
     denial = _DENIALS.get(one.code)
     if denial is not None:
         code, question, text = denial
         rule = rule_text(facts, question, one.topic, one.detail)
         said = f" ({one.detail})" if one.detail else ""
         text = f"{text} {one.topic!r}{said}, {_times(one)}{_as(facts)}{rule}"
+        if fresh and one.code in _OF_SUBSCRIPTIONS and facts.session is not None and not facts.session.subscriptions:
+            weight = Weight.STOPS + 1
         yield Finding(code, weight, text, one.last, facts.node, "iot-mqtt ctl auth may")
     elif one.code in _DROPS:
         code, text, helps = _DROPS[one.code]

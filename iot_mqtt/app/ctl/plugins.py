@@ -192,7 +192,7 @@ def _screen(found: Json) -> Iterator[tuple[str, str]]:
         yield "slow calls", f"{counts}, of them {stalls}; the longest took {found['slowest']:g} s"
     for one in found["held_off"]:
         yield "held off", f"{one['kind']} {plain(one['name'])} for {span(one['seconds'])} more: {plain(one['reason'])}"
-    for name in ("faults", "turned_away", "counters"):
+    for name in ("faults", "last_fault", "turned_away", "counters"):
         if found[name]:
             yield name.replace("_", " "), plain(found[name])
 

@@ -234,9 +234,9 @@ class DeviceStage(Stage):
         self._counters.bad_frame(reason)
         self._end_behind(_bad_frame(reason, detail))
 
-    def codec_failed(self, reason: str) -> None:
+    def codec_failed(self, reason: str, detail: str = "") -> None:
         self._counters.faults[reason] += 1
-        self._end_behind(Ended("codec_failed", reason))
+        self._end_behind(Ended("codec_failed", f"the codec {self._settings.codec} failed: {detail or reason}"))
 
     def _end_behind(self, end: Ended) -> None:
         """Behind what it has said, which the broker may not have taken yet. It can encode nothing any more."""

@@ -293,7 +293,7 @@ class Worker:
             case (("exception" | "garbage"), (str(), str(detail))):
                 runner.close()
                 self._owner.failed(runner, kind, detail)
-                runner.sink.codec_failed(kind)
+                runner.sink.codec_failed(kind, detail)
             case _:
                 raise wire.Garbled("a result of no known kind")
 
@@ -424,7 +424,7 @@ class Worker:
             if runner.open:
                 runner.open = False
                 self._owner.closed(runner)
-                runner.sink.codec_failed(kind)
+                runner.sink.codec_failed(kind, detail)
 
     def _end(self) -> None:
         self._alive = False

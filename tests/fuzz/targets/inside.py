@@ -93,7 +93,7 @@ class _Sink:
     def bad_frame(self, reason: str, detail: str) -> None:
         self._end()
 
-    def codec_failed(self, reason: str) -> None:
+    def codec_failed(self, reason: str, detail: str = "") -> None:
         self._end()
 
     def ready(self) -> None: ...

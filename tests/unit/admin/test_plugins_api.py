@@ -28,6 +28,7 @@ ACME = PluginInfo(
     connections=5,
     versions=[VersionInfo("1.0-aa", "1.0", False, True, 2), VersionInfo("2.0-bb", "2.0", True, True, 3)],
     faults={"died": 1},
+    last_fault="decode: KeyError: 'sensor 7' (codec.py:104)",
     restarts=1,
     pid=77,
     turned_away={"restarting": 4},
@@ -108,7 +109,15 @@ def test_the_list_says_in_a_line_what_matters(case: Case) -> None:
 def test_a_plugin_is_shown_with_its_versions(case: Case) -> None:
     """As a form and a table, or as JSON."""
     text = case.ctl("show", "acme").stdout
-    for part in ("2.0, schema 3", "process, process 77, started again 1 times", "died 1", "retries 9", "restarting 4"):
+    for part in (
+        "2.0, schema 3",
+        "process, process 77, started again 1 times",
+        "died 1",
+        "retries 9",
+        "restarting 4",
+        "last fault",
+        "(codec.py:104)",
+    ):
         assert part in text
     assert text.splitlines()[-1].split() == ["2.0-bb", "yes", "yes", "3"]
     assert json.loads(case.ctl("show", "acme", "--json").stdout)["versions"][0]["connections"] == 2

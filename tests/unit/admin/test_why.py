@@ -235,6 +235,12 @@ FAULTS = [
         [],
     ),
     (
+        "went as it should",
+        replace(WELL, client=None, session=replace(SESSION, connected=False, last_disconnect="client_disconnected")),
+        "disconnected",
+        ["not connected: disconnected by the client"],
+    ),
+    (
         "cut off",
         replace(UNKNOWN, attempts=(attempt("left", "outbox_limit", "the client did not read"),)),
         "cut_off_slow",

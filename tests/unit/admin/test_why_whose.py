@@ -17,7 +17,7 @@ from iot_mqtt.admin.why.together import together
 from iot_mqtt.admin.why.topics import TopicFacts
 from iot_mqtt.auth.explaining import Answer
 from iot_mqtt.uplink.desk import RuleInfo
-from tests.unit.admin.adminkit import CLIENT, NOW, UPLINK
+from tests.unit.admin.adminkit import CLIENT, NOW, SESSION, UPLINK
 from tests.unit.admin.test_why import BAN, UNKNOWN, WELL, attempt, trouble
 from tests.unit.broker.harness import run
 
@@ -59,6 +59,28 @@ def test_strangers_of_another_node_are_no_cause_for_who_is_connected() -> None:
     there = replace(UNKNOWN, node="n2", unnamed=(STRANGER,))
     answers = [answer(one, contents=True) for one in (WELL, there)]
     assert [one["code"] for one in together(answers, {})["findings"]] == ["well", "tls_failed"]
+
+
+def test_connections_that_failed_for_the_same_reason_are_told_together() -> None:
+    """With the addresses of the last ones; of another reason by themselves."""
+    failed = [replace(STRANGER, peer=f"10.0.0.{number}:5", at=NOW - number) for number in (1, 1, 2, 3, 4, 5)]
+    other = replace(STRANGER, text="TLS: no shared cipher", peer="10.0.0.9:5", at=NOW - 9)
+    found = [one for one in findings(replace(UNKNOWN, unnamed=(*failed, other))) if one.code == "tls_failed"]
+    assert [one.text.partition("closed: ")[2] for one in found] == [
+        "TLS: no certificate (from 10.0.0.1:5 on mqtt); and before it from 10.0.0.2, 10.0.0.3, 10.0.0.4",
+        "TLS: no shared cipher (from 10.0.0.9:5 on mqtt)",
+    ]
+
+
+@pytest.mark.parametrize("code", ["denied_subscribe", "denied_withdrawn"])
+def test_a_subscription_that_was_denied_is_why_there_is_none(code: str) -> None:
+    """Before that there is none."""
+    nothing = replace(WELL, session=replace(SESSION, connected=True, state="caught_up", subscriptions=0))
+    denied = findings(replace(nothing, troubles=(trouble(code, "hidden/#"),)))
+    assert [one.code for one in denied][1:] == ["no_subscription"]
+    assert "'hidden/#'" in denied[0].text
+    some = findings(replace(WELL, troubles=(trouble(code, "hidden/#"),)))
+    assert some[0].weight == Weight.LOSES
 
 
 #: While the sink is away.

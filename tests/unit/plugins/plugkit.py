@@ -76,6 +76,8 @@ class FakeSink:
     def __init__(self) -> None:
         self.got: list[Event] = []
         self.told: list[tuple[Any, ...]] = []
+        #: What was said of each failure of the codec.
+        self.details: list[str] = []
         self.readies = 0
 
     @property
@@ -103,9 +105,10 @@ class FakeSink:
         assert self.failure is None
         self.told.append(("bad_frame", reason, detail))
 
-    def codec_failed(self, reason: str) -> None:
+    def codec_failed(self, reason: str, detail: str = "") -> None:
         assert self.failure is None
         self.told.append(("codec_failed", reason))
+        self.details.append(detail)
 
     def ready(self) -> None:
         self.readies += 1

@@ -141,6 +141,7 @@ def test_a_codec_that_fails_as_it_is_made_closes_that_connection(here: House) ->
     for _ in range(5):
         _, sink = here.connect("acme")
         assert sink.told == [("codec_failed", "exception")]
+        assert "ZeroDivisionError" in sink.details[0]
     with pytest.raises(NotAvailable, match=r"address 10\.0\.0\.1 is held off by acme for 10 s"):
         here.connect("acme")
     here.connect("acme", "10.0.0.2:1")

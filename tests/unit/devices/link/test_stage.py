@@ -267,6 +267,9 @@ def test_a_bug_of_the_codec_closes_the_connection_and_is_its_fault() -> None:
     gateway = world.gateway()
     gateway.say("crash")
     assert gateway.closed and world.counters.faults == {"exception": 1}
+    (end,) = world.node.broker.monitoring.attempts.of("line-1")
+    assert end.text.startswith("the codec lines failed: decode")
+    assert "RuntimeError: a bug (linkkit.py:" in end.text
     other.say("beat")
     assert other.heard() == ["beat"]
 
