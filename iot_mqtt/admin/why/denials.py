@@ -1,4 +1,4 @@
-"""Whose rights did not cover a topic: publishers of it are refused, or subscribers."""
+"""Whose rights did not cover a topic, and gateways whose readings are dropped: who publishes there is not heard."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from iot_mqtt.admin.why.finding import FRESH, Finding, Weight
 
 #: Who is named.
 _MOST: Final = 3
+#: Readings that are not published.
+REPEATED: Final = "repeated_readings"
+#: What keeps messages from coming in.
+_INWARD: Final = frozenset({"denied_publish", REPEATED})
 _WHAT: Final = {"denied_publish": "may not publish to", "denied_subscribe": "may not subscribe to"}
 
 
@@ -20,13 +24,18 @@ def of_all(facts: Facts, denied: Iterable[Denied]) -> Iterator[Finding]:
         trouble = one.trouble
         what = _WHAT.get(trouble.code, "may not have")
         text = f"{one.client_id!r} {what} {trouble.topic!r}: it was refused {trouble.count} times"
+        helps = "iot-mqtt ctl auth may"
+        if trouble.code == REPEATED:
+            text = f"{trouble.count} readings of {one.client_id!r} for {trouble.topic!r} were not published, because "
+            text += f"their numbers were taken before: {trouble.detail}"
+            helps = f"iot-mqtt ctl why {one.client_id}; iot-mqtt ctl devices forget-sequence {one.client_id}"
         weight = Weight.LOSES if facts.now - trouble.last < FRESH else Weight.WAS
-        yield Finding(trouble.code, weight, text, trouble.last, facts.node, "iot-mqtt ctl auth may")
+        yield Finding(trouble.code, weight, text, trouble.last, facts.node, helps)
 
 
 def of_publishers(facts: Facts) -> Iterator[Finding]:
     """Those who would send the client what it asks for; what itself was refused is among its troubles."""
     return of_all(
         facts,
-        (one for one in facts.denied if one.trouble.code == "denied_publish" and one.client_id != facts.asked),
+        (one for one in facts.denied if one.trouble.code in _INWARD and one.client_id != facts.asked),
     )

@@ -13,6 +13,7 @@ from iot_mqtt.app.config.plugin_entries import plugin_settings
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.devices.link import Captures, LinksCounters, LinkServices
+from iot_mqtt.devices.link.repetitions import Repetitions
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.plugins.catalog import Plugins
 from iot_mqtt.plugins.info import PluginError
@@ -75,7 +76,7 @@ class Gateways:
             accompanied.states.of,
             self.counters,
             self.captures,
-            recent.note,
+            Repetitions(self._now, recent.note),
             now=self._now,
             call_soon=self._reactor.call_at_turn_end,
         )

@@ -14,6 +14,7 @@ from iot_mqtt.broker.publishing.steps import Steps
 from iot_mqtt.broker.recorder import Recorder
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.codec.describing import described
+from iot_mqtt.devices.link.repetitions import REPEATED
 from iot_mqtt.ports.access import Principal
 from iot_mqtt.ports.addresses import host_of
 from iot_mqtt.ports.clock import Clock
@@ -108,14 +109,16 @@ def rules_of(desk: UplinkDesk | None, topic: str) -> Iterator[RuleInfo]:
 
 
 def denied(view: View, topic: str) -> Iterator[Denied]:
-    """Whose rights did not cover the topic, the last ones first."""
+    """Whose rights did not cover the topic, and gateways whose readings are dropped there; the last ones first."""
     return starmap(Denied, view.counters.recent.about(_about(topic), _PUBLISHERS))
 
 
 def _about(topic: str) -> Callable[[str, str], bool]:
-    """Whether a trouble is a denial that has to do with the topic."""
+    """Whether a trouble keeps messages of the topic from coming in, or from somebody."""
 
     def about(code: str, asked: str) -> bool:
+        if code == REPEATED:
+            return asked == topic
         if not code.startswith("denied_") or not asked:
             return False
         plain = parse_shared(asked) or parse_replay(asked)

@@ -36,7 +36,6 @@ from iot_mqtt.devices.link.downlink import Downlink
 from iot_mqtt.devices.link.messages import Composer, codec_id_of
 from iot_mqtt.devices.link.places import Places
 from iot_mqtt.devices.link.posting import Bounds, Posting
-from iot_mqtt.devices.link.repetitions import Repetitions
 from iot_mqtt.devices.link.services import LinkServices, LinkSettings
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.pipeline import CloseReason, Context, IdleStage
@@ -262,7 +261,7 @@ class GatewayClient:
             Composer(services.node_id, gateway, self._codec_id),
             services.devices,
             self._counters,
-            Repetitions(gateway, services.now, services.note),
+            services.repetitions,
             self._bounds,
             safe,
             services.now,

@@ -142,7 +142,7 @@ class Posting:
         counters.readings += 1
         if sequence is not None and self._again:
             counters.duplicates += 1
-            self._repetitions.came(readings.device, sequence, max(self._handed, self._safe))
+            self._repetitions.came(self._gateway, readings.device, sequence, max(self._handed, self._safe))
             return
         device = self._composer.device(readings.device)
         if device is None:
@@ -199,7 +199,7 @@ class Posting:
         else:
             ids = [(first + more) % _IDS + 1 for more in range(count)]
         self.published += count
-        self._repetitions.ended(device.name)
+        self._repetitions.ended(self._gateway, device.name)
         self._devices.seen(self._gateway, device.name, readings=count)
         self._devices.values(self._gateway, device.name, latest.values, latest.time or self._now())
         self._runs.append(run_of(device.topic, messages, ids))

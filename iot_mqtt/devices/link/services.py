@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from iot_mqtt.devices.link.capturing import Captures
 from iot_mqtt.devices.link.counters import LinksCounters
-from iot_mqtt.devices.link.repetitions import Note
+from iot_mqtt.devices.link.repetitions import Repetitions
 from iot_mqtt.plugins.running import Opened, Sink
 from iot_mqtt.sdk import Value
 
@@ -79,8 +79,8 @@ class LinkServices:
     commands: Callable[[str], CommandStates]
     counters: LinksCounters
     captures: Captures
-    #: What went wrong for a gateway, for whoever asks why.
-    note: Note
+    #: Whose readings are not published, for whoever asks why.
+    repetitions: Repetitions
     #: Milliseconds since 1970.
     now: Callable[[], int]
     #: Call something at the end of the turn.

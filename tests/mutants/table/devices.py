@@ -280,15 +280,15 @@ DEVICES: Final = (
     Mutation(
         "devices.repetitions-never-end",
         "iot_mqtt/devices/link/repetitions.py",
-        "        self._watched.pop(device, None)\n",
-        "        pass\n",
+        "found.rows.pop(device, None) is not None",
+        "found.rows.get(device) is not None",
         ("tests/unit/devices/link/test_repetitions.py",),
         "an honest gateway that sends again what it has kept is called a broken one",
     ),
     Mutation(
         "devices.repetitions-untold",
         "iot_mqtt/devices/link/posting.py",
-        "            self._repetitions.came(readings.device, sequence, max(self._handed, self._safe))\n",
+        "            self._repetitions.came(self._gateway, readings.device, sequence, max(self._handed, self._safe))\n",
         "",
         ("tests/unit/devices/link/test_repetitions.py",),
         "a device whose numbers begin again loses all its readings, and nobody is told",

@@ -83,6 +83,19 @@ def test_a_subscription_that_was_denied_is_why_there_is_none(code: str) -> None:
     assert some[0].weight == Weight.LOSES
 
 
+def test_readings_that_are_dropped_as_repetitions_are_told_of_their_topic() -> None:
+    """To who asks for the topic, and to a client that asks why it does not come."""
+    dropped = trouble("repeated_readings", "up/line-1/press", "it counts 3, and 9 was taken before", count=7)
+    denied = (Denied("line-1", dropped),)
+    words = "7 readings of 'line-1' for 'up/line-1/press' were not published"
+    told = topics.answer(TopicFacts(UNKNOWN, "up/line-1/press", denied=denied))["findings"]
+    (found,) = [one for one in told if one["code"] == "repeated_readings"]
+    assert words in found["text"]
+    assert "it counts 3, and 9" in found["text"]
+    assert "forget-sequence line-1" in found["helps"]
+    assert words in findings(replace(WELL, topic="up/line-1/press", denied=denied))[1].text
+
+
 #: While the sink is away.
 DOWN = replace(WELL, uplink=replace(UPLINK, kind="kafka", trouble="refused", lag_seconds=90.0))
 ALSO = RuleInfo(1, "a/#", None, None, None, None, 0, "iot.readings", "also", "topic", 10, 4)

@@ -21,6 +21,7 @@ from typing import Any, cast
 from iot_mqtt.broker.connections.connection import Connection, Kind
 from iot_mqtt.devices.link import Captures, DeviceStage, LinkServices, LinkSettings
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
+from iot_mqtt.devices.link.repetitions import Repetitions
 from iot_mqtt.devices.link.services import KnownDevices, Verdict
 from iot_mqtt.framing import Framing
 from iot_mqtt.pipeline import Layout
@@ -248,6 +249,10 @@ class World:
         self.links = LinksCounters()
         node = self.node
         self.captures = Captures(captures or Path("captures"), node.clock)
+
+        def now() -> int:
+            return int(node.clock.wall() * 1000)
+
         services = LinkServices(
             "n1",
             self.plugins,
@@ -255,8 +260,8 @@ class World:
             lambda _: self.notes,
             self.links,
             self.captures,
-            node.broker.counters.recent.note,
-            now=lambda: int(node.clock.wall() * 1000),
+            Repetitions(now, node.broker.counters.recent.note),
+            now=now,
             call_soon=node._soon.append,
         )
         told = LinkSettings("lines", **settings)
