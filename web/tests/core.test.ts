@@ -5,7 +5,7 @@ import { path } from "../src/core/api";
 import { figuresOf, quantile, ratesOf, retainedOf } from "../src/core/rates";
 import { linesOf } from "../src/core/series";
 import type { Finding, Status, Why } from "../src/core/types";
-import { placeOf, standing } from "../src/core/way";
+import { placeOf, repeated, standing } from "../src/core/way";
 import { Chunks } from "../src/ui/chunks";
 
 const SRC = join(import.meta.dirname, "../src");
@@ -253,6 +253,18 @@ describe("the way of a message", () => {
     expect(found.map((one) => one.name)).toEqual(["window"]);
   });
 
+  test("readings that are dropped are told of their device and its gateway", () => {
+    const dropped = (topic: string) => ({
+      ...finding("repeated_readings", 80),
+      text: `not published: 7 times ('${topic}')`,
+    });
+    const findings = [dropped("up/line-1/press"), dropped("up/line-1/press-2"), finding("well", 21)];
+    const why = { findings } as unknown as Why;
+    expect(repeated(why, "line-1")).toHaveLength(2);
+    expect(repeated(why, "line-1/press")).toEqual(["not published: 7 times ('up/line-1/press')"]);
+    expect(repeated(why, "line-1/pump")).toEqual([]);
+  });
+
   test("has a place for what the broker finds", () => {
     const places = {
       ...{
@@ -269,6 +281,7 @@ describe("the way of a message", () => {
         node_drained: "node",
       },
       ...{ retained_not_sent: "subscription", retained_limit: "client" },
+      ...{ repeated_readings: "publisher", acknowledgements_held: "publisher", uplink_only: "node" },
       ...{ reading: "session", session_expired: "session", denied_subscribe: "subscription", grid_trouble: "node" },
     };
     for (const [code, place] of Object.entries(places)) expect(placeOf(code), code).toBe(place);

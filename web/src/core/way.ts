@@ -6,7 +6,8 @@ export const PLACES = ["publisher", "node", "subscription", "session", "window",
 export type PlaceName = (typeof PLACES)[number];
 
 const AT: Record<PlaceName, RegExp> = {
-  publisher: /^(near_miss|denied_publish|rate_limited|publish_|no_local|sent_too_large|limited)/,
+  publisher:
+    /^(near_miss|denied_publish|rate_limited|publish_|no_local|sent_too_large|limited|repeated_readings|acknowledgements_)/,
   node: /^(node_|disk_full|grid_|registry_|link_cut|uplink_|kafka_|committing|refused_|messages_refused|home_)/,
   subscription: /^(no_subscription|no_matching|subscription_|denied_subscribe|qos_lowered|shared_group|retained_not)/,
   session: /^(reading|queue|session_|expired|dropped|denied_delivery|right_gone)/,
@@ -33,4 +34,13 @@ export const HOLDS = 60;
 export function standing(why: Why): Stand[] {
   const held = why.findings.filter((one) => one.weight >= HOLDS);
   return PLACES.map((name) => ({ name, finding: held.find((one) => placeOf(one.code) === name) }));
+}
+
+/** What is said of readings that are dropped as repetitions: of a gateway, or of one device behind it. */
+export function repeated(why: Why, target: string): string[] {
+  const topics = target.includes("/") ? [`'up/${target}'`, `"up/${target}"`] : [""];
+  return why.findings
+    .filter((one) => one.code === "repeated_readings" && one.weight >= HOLDS)
+    .map((one) => one.text)
+    .filter((text) => topics.some((topic) => text.includes(topic)));
 }

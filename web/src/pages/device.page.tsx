@@ -6,11 +6,12 @@ import { sentence, t, tOr } from "../core/i18n";
 import { typedJson } from "../core/json";
 import { useLive } from "../core/live";
 import { may } from "../core/session";
-import type { Client } from "../core/types";
+import type { Client, Why } from "../core/types";
+import { repeated } from "../core/way";
 import { Action } from "../ui/action";
 import { Chart } from "../ui/chart";
 import { Badge } from "../ui/icons";
-import { Empty, ProblemNote } from "../ui/notes";
+import { Empty, ProblemNote, WarnNote } from "../ui/notes";
 import { Packets } from "../ui/packets";
 import { ClientLink, Facts, Head, Panel } from "../ui/parts";
 import { DataTable } from "../ui/table";
@@ -32,6 +33,7 @@ function OneDevice({ target = "" }: Record<string, string>) {
     <>
       <Head title={t(gateway ? "device.gateway" : "device.title")} of={target} />
       <ProblemNote problem={live.problem} />
+      <Repeated target={target} />
       <div class="panels">
         {device && <About device={device} rate={last(rate, "readings")} />}
         <SendCommand target={target} />
@@ -40,6 +42,13 @@ function OneDevice({ target = "" }: Record<string, string>) {
       {gateway ? <Connection id={target} device={device} /> : <Values target={target} />}
     </>
   );
+}
+
+/** That its readings are not published, because their numbers were taken before. */
+function Repeated({ target }: { target: string }) {
+  const [gateway = ""] = target.split("/");
+  const why = useLive<Answer<Why>>(path("clients", gateway, "why"), {}, 10_000).data;
+  return <>{why && repeated(why, target).map((text) => <WarnNote key={text} text={text} />)}</>;
 }
 
 function About({ device, rate }: { device: Device; rate: number | null }) {

@@ -34,6 +34,15 @@ export function MissingNote({ missing }: { missing: Missing[] | undefined }) {
   );
 }
 
+export function WarnNote({ text }: { text: string }) {
+  return (
+    <div class="note warn" role="status">
+      <Mark level="warn" />
+      <div>{lines(text)}</div>
+    </div>
+  );
+}
+
 export function Empty({ text }: { text: string }) {
   return <p class="empty">{text}</p>;
 }
