@@ -76,10 +76,10 @@ class Turn:
         if self._store.latest > self._store.committed:
             self.plan()
 
-    def reserve(self) -> int:
-        """The ticket of the next batch, which will be committed soon: a participant has something for it."""
+    def reserve(self, *, soon: bool = True) -> int:
+        """The ticket of the next batch, which will be committed: a participant has something for it. See the store."""
         self.plan()
-        return self._store.reserve()
+        return self._store.reserve(soon=soon)
 
     async def settled(self) -> None:
         """All that is staged by now is committed when this returns."""
@@ -96,6 +96,7 @@ class Turn:
     def await_commit(self, waiter: Waiter) -> None:
         """It has answers that wait for a commit."""
         self._awaiting.append(waiter)
+        self._store.hurry()
         self.plan()
 
     def end(self) -> None:

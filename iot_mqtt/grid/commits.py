@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 from twisted.internet.defer import Deferred
@@ -20,6 +21,9 @@ from iot_mqtt.ports.grid import Grid, WriteBatch
 from iot_mqtt.ports.store import CommitOrder, CommitParticipant
 
 log = logging.getLogger(__name__)
+
+#: Seconds that what nobody waits for may gather: a sync of the disk each 5 ms is no load for it.
+PATIENCE: Final = 0.005
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -35,8 +39,11 @@ class Commits:
         self._committer = Committer(grid, clock, counters, self._committed)
         self._retained = RetainedChanges()
         self._gathering = WriteBatch()
-        # There is something for the next batch besides what was gathered.
-        self._reserved = False
+        # There is something for the next batch besides what was gathered; somebody may wait for that.
+        self._reserved = self._soon = False
+        #: Seconds that a batch gathers which nobody waits for; 0: it leaves at the turn's end, as any other.
+        self.patience = 0.0
+        self._gathering_on = False
         self._submitted = 0
         self.committed = 0
         # Since when something gathers behind the batch under way, and has gathered for that one; 0: nothing does.
@@ -72,10 +79,16 @@ class Commits:
         """See the port."""
         self._meanwhile.append(call)
 
-    def reserve(self) -> int:
-        """A participant will have something for the next batch; its ticket."""
+    def reserve(self, *, soon: bool = True) -> int:
+        """See the port."""
         self._reserved = True
+        if soon:
+            self._soon = True
         return self._submitted + 1
+
+    def hurry(self) -> None:
+        """See the port."""
+        self._soon = True
 
     @property
     def waiting(self) -> int:
@@ -93,6 +106,9 @@ class Commits:
         committer = self._committer
         # Asked in every turn, most of which have nothing: no call for an answer that an attribute has.
         if self._gathering.operations or self._reserved:
+            if self.patience and not (self._soon or self._gathering.operations):
+                self._gather_on()
+                return committer.batch is not None
             if committer.batch is not None or committer.given_up:
                 # Of the first turn that it waits for: one look at the clock for each batch.
                 self._gathers_since = self._gathers_since or self._clock.monotonic()
@@ -104,13 +120,25 @@ class Commits:
                 self.give_up()
                 self._on_broken(error)
                 return True
-            self._gathering, self._reserved = WriteBatch(), False
+            self._gathering, self._reserved, self._soon = WriteBatch(), False, False
             now = self._clock.monotonic()
             self._gathered_since, self._gathers_since = self._gathers_since or now, 0.0
             committer.commit(batch, now)
             for call in self._meanwhile:
                 call()
         return committer.batch is not None
+
+    def _gather_on(self) -> None:
+        if not self._gathering_on:
+            self._gathering_on = True
+            self._clock.call_later(self.patience, self._gathered)
+
+    def _gathered(self) -> None:
+        """Whatever there is now has waited for long enough, or for less, if a batch has left meanwhile."""
+        self._gathering_on = False
+        if self._reserved:
+            self._soon = True
+            self.flush()
 
     def _made(self) -> WriteBatch:
         """What participants have comes first, in their order: where a batch is not atomic, its first part may be all
@@ -139,6 +167,7 @@ class Commits:
 
     async def settled(self) -> None:
         """Wait for everything staged so far."""
+        self._soon = True
         self.flush()
         if self.latest > self.committed:
             waiting: Deferred[None] = Deferred()

@@ -216,8 +216,14 @@ class Store(Protocol):
         """Ask it from the next batch on, in its place, whoever was enlisted before."""
         ...
 
-    def reserve(self) -> int:
-        """The ticket of the batch that leaves next, which there will be: a participant has something for it."""
+    def reserve(self, *, soon: bool = True) -> int:
+        """The ticket of the batch that leaves next, which there will be: a participant has something for it. Not
+        ``soon``: nobody waits for that, and it may gather for some milliseconds.
+        """
+        ...
+
+    def hurry(self) -> None:
+        """Somebody waits for what is staged."""
         ...
 
     def meanwhile(self, call: Callable[[], None]) -> None:

@@ -68,6 +68,7 @@ from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import SWEEP_SECONDS
 from iot_mqtt.devices.letters import Letters
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
+from iot_mqtt.grid.commits import PATIENCE
 from iot_mqtt.grid.devices import GridDeviceStore
 from iot_mqtt.grid.directory import POLL_SECONDS, GridDirectory
 from iot_mqtt.grid.engine import FORMAT as GRID_FORMAT
@@ -139,6 +140,8 @@ class Service:
         self._cluster = self._make_cluster() if config.grid.kind == "ignite" else None
         self._grid = make_grid(config, reactor) if self._cluster is None else self._cluster.grid
         self._store = GridStore(self._grid, self._life_clock, self.counters, end_at_once)
+        if self._cluster is None:  # what goes to other nodes leaves with commits
+            self._store.patience = PATIENCE
         self.directory = GridDirectory(self._grid, self.clock)
         self._bans = BanBook(self.directory, self.clock, config.node.id)
         chains = {name: listener.auth_chain for name, listener in config.enabled_listeners.items()}

@@ -101,4 +101,4 @@ class KeptForReplays(Step):
             else:
                 self._recording.record(publication)
                 # Nobody waits for the commit of QoS 0, and it is to come all the same.
-                outcome.ticket = self._turn.reserve()
+                outcome.ticket = self._turn.reserve(soon=publication.qos > 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 from zlib import crc32
 
 from iot_mqtt.codec import PublishRun
@@ -29,6 +30,9 @@ MAX_PLACES = 100_000
 #: A turn takes no more than so many bytes, so that a slow grid does not make pages that are too big to read: it
 #: is followed by another one in the same batch. Only the last of ``MAX_TURNS`` takes the rest.
 TURN_BYTES = 1 << 20
+#: How soon what gathers is to be committed.
+_LATER: Final = 1
+_SOON: Final = 2
 
 #: A named tuple's own constructor takes twice as long.
 _reference = tuple.__new__
@@ -77,6 +81,8 @@ class Writer:
         self._bytes = 0
         self._full: list[tuple[int, dict[Stream, list[LogRun]]]] = []
         self._unstaged = 0
+        # 0: nothing gathers.
+        self._reserved = 0
         self.turn = 0
         #: Everything before it is safe.
         self.committed_end = 0
@@ -127,9 +133,10 @@ class Writer:
         if runs is not None:
             runs.append(found)
         else:
-            if not gathering:
-                self._store.reserve()
             gathering[stream] = [found]
+        wanted = _SOON if run.qos else _LATER
+        if self._reserved < wanted:
+            self._reserve(wanted)
         self._bytes += len(run.wire)
         if self._bytes >= TURN_BYTES and len(self._full) < MAX_TURNS - 1:
             self._full.append((turn, gathering))
@@ -147,8 +154,10 @@ class Writer:
         found: list[LogRun] = []
         shard, append, turn = self._shard(publisher), self._rows.append, self.turn
         gathering, first = self._gathering, turn << TURN_BITS
-        if not gathering:
-            self._store.reserve()
+        if self._reserved < _SOON:
+            wanted = _SOON if any(run.qos for run in runs) else _LATER
+            if self._reserved < wanted:
+                self._reserve(wanted)
         while True:
             position, places = first + self._count, self._places
             end = append(runs, found, places, gathering, shard, publisher, arrived, origin, turn, position, OPEN)
@@ -160,6 +169,11 @@ class Writer:
         # No turn has ended, for all of it was known to fit.
         self._bytes = size
         return found
+
+    def _reserve(self, wanted: int) -> None:
+        """Have what gathers committed. Nobody waits for QoS 0."""
+        self._reserved = wanted
+        self._store.reserve(soon=wanted == _SOON)
 
     # Where to.
 
@@ -206,7 +220,7 @@ class Writer:
         """Everything that gathered, in an order in which any part of the batch that comes first is harmless:
         nothing of a turn is found before its summary is there.
         """
-        turns, self._full = self._full, []
+        turns, self._full, self._reserved = self._full, [], 0
         if self._gathering:
             turns.append((self.turn, self._gathering))
             self._begin(self.turn + 1)

@@ -139,3 +139,55 @@ def test_every_place_is_taken_by_who_it_is_for(monkeypatch: pytest.MonkeyPatch) 
         "DEVICES": "Changes",
         "LEDGER": "LossLedger",
     }
+
+
+class Waiting:
+    """A store whose commits may gather, and its grid."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        grid = MemoryGrid()
+        run(grid.open())
+        self.store = GridStore(grid, self.clock, Counters())
+        self.store.patience = 0.005
+
+    def flushed(self) -> int:
+        """A turn ends; the commits so far."""
+        self.store.flush()
+        return self.store.committed
+
+
+def test_what_nobody_waits_for_gathers_for_a_while() -> None:
+    """Many turns are one commit; it comes by itself."""
+    one = Waiting()
+    for _ in range(3):
+        assert one.store.reserve(soon=False) == 1
+        assert one.flushed() == 0
+        one.clock.advance(0.001)
+    one.clock.advance(0.003)
+    assert one.store.committed == 1 == one.store.latest
+    one.clock.advance(1)
+    assert one.store.committed == 1
+
+
+@pytest.mark.parametrize("how", ["reserve", "hurry", "stage", "settled"])
+def test_who_waits_has_the_rest_leave_with_it(how: str) -> None:
+    """Whatever else is staged, or waits for what is."""
+    one = Waiting()
+    one.store.reserve(soon=False)
+    assert one.flushed() == 0
+    match how:
+        case "reserve":
+            one.store.reserve()
+        case "hurry":
+            one.store.hurry()
+        case "stage":
+            one.store.remove_received("a", 1)
+        case "settled":
+            run(one.store.settled())
+    assert one.flushed() == 1
+    one.store.reserve(soon=False)
+    assert one.flushed() == 1
+    # Its time began with the first one: a little early is no harm.
+    one.clock.advance(0.005)
+    assert one.store.committed == 2
