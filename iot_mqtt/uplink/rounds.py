@@ -23,6 +23,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
+from zlib import crc32
 
 from iot_mqtt.ports.uplink import Place, Record
 from iot_mqtt.uplink.settings import FileSettings
@@ -141,9 +142,13 @@ class Rounds:
             return None
         try:
             fields = json.loads(text)
+            # Earlier versions wrote no checksum.
+            crc = fields.pop("crc", None)
+            if crc is not None and crc != _crc(fields):
+                raise ValueError("the checksum does not fit")
             names = [(str(hidden), str(final)) for hidden, final in fields["names"]]
             return _State(str(fields["spool"]), int(fields["end"]), names)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             # It is replaced whole, so this was no crash. Going on might write records twice.
             raise OSError(errno.EIO, f"{STATE} is unreadable ({error}); remove it to begin at the kept place") from None
 
@@ -247,8 +252,9 @@ class Rounds:
 
     def _write_state(self, state: _State) -> None:
         written = self._root / HIDDEN / "state"
+        fields = state._asdict()
         with written.open("wb") as file:
-            file.write(json.dumps(state._asdict()).encode())
+            file.write(json.dumps(fields | {"crc": _crc(fields)}).encode())
             file.flush()
             os.fsync(file.fileno())
         written.replace(self._root / STATE)
@@ -284,3 +290,8 @@ class Rounds:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _crc(fields: dict[str, object]) -> int:
+    """The checksum of what a state says."""
+    return crc32(json.dumps(fields, sort_keys=True).encode())

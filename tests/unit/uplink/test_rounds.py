@@ -211,6 +211,23 @@ def test_a_state_that_cannot_be_read_stops_it_with_a_way_out(tmp_path: Path) -> 
         rounds(tmp_path).open(Place(SPOOL, 0), 0)
 
 
+def test_no_digit_of_the_state_can_change_unnoticed(tmp_path: Path) -> None:
+    """A later end would skip records that were acknowledged. A state of an earlier version has no checksum."""
+    first = rounds(tmp_path)
+    first.open(Place(SPOOL, 0), 0)
+    first.write([record(40)], 0)
+    first.finish()
+    first.close()
+    kept = json.loads((tmp_path / STATE).read_text())
+    (tmp_path / STATE).write_text(json.dumps(kept | {"end": 47}))
+    again = rounds(tmp_path)
+    with pytest.raises(OSError, match=r"the checksum does not fit.*remove it"):
+        again.open(Place(SPOOL, 0), 0)
+    del kept["crc"]
+    (tmp_path / STATE).write_text(json.dumps(kept))
+    assert again.open(Place(SPOOL, 0), 0) == 41
+
+
 def test_each_step_is_on_the_disk_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The records' files and their names, then the state, then the names that readers see."""
     here = rounds(tmp_path)
