@@ -24,7 +24,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from iot_mqtt.grid.commit_record import Record, records
+from iot_mqtt.grid.commit_record import Record, records, told_end
 from iot_mqtt.grid.faults import Damaged
 from iot_mqtt.native import write_at
 from iot_mqtt.whole_files import sync_directory
@@ -40,6 +40,10 @@ LARGE: Final = STEP // 4
 _ZEROS: Final = bytes(STEP)
 _NAME: Final = re.compile(r"commits-(\d{16})-([0-9a-f]{16})")
 _CLOSED: Final = -1
+#: Behind the name of a segment that is kept for whoever wants to know what became of it.
+DAMAGED: Final = ".damaged"
+#: What a disk may leave in disorder where it was writing when the power went.
+PAGE: Final = 4096
 
 
 class Segment(NamedTuple):
@@ -56,25 +60,33 @@ def segments(directory: Path) -> list[Segment]:
     return sorted(Segment(int(name[1]), bytes.fromhex(name[2]), path) for name, path in named if name)
 
 
-def pending(directory: Path, applied: int) -> list[Record]:
+class Found(NamedTuple):
+    """What a start finds: the batches that tables do not have, and a segment whose end no crash explains."""
+
+    records: list[Record]
+    odd: Path | None
+
+
+def pending(directory: Path, applied: int) -> Found:
     """The batches behind LSN ``applied``, in their order. Raises ``Damaged`` or ``OSError``; changes nothing.
 
     They must follow each other without a gap. Where one is not whole, the log ends: a crash has torn the batch that was
     being written, and nobody was told that it was durable. But a batch is written only after the one before it was
-    synced. So *a whole record behind a spot that is not* proves that something was there and was acknowledged: to go on
-    without that would hide its loss.
+    synced. So *a record behind a spot that is not whole* proves that something was there and was acknowledged, be that
+    record whole or not: to go on without that would hide its loss.
     """
     found: list[Record] = []
+    odd = None
     parts = segments(directory)
     for part, following in zip_longest(parts, parts[1:]):
         # Tables have all of a segment if the next one begins with what they have, or right behind it.
         if following is None or following.first > applied + 1:
-            _collect(found, part, applied + 1)
-    return found
+            odd = _collect(found, part, applied + 1)
+    return Found(found, odd)
 
 
-def _collect(found: list[Record], part: Segment, first: int) -> None:
-    """Add what a segment has behind what was found before, which began with that LSN."""
+def _collect(found: list[Record], part: Segment, first: int) -> Path | None:
+    """Add what a segment has behind what was found before, which began with that LSN; its path, if its end is odd."""
     data, end = part.path.read_bytes(), 0
     if part.first > first + len(found):
         raise Damaged(part.path.parent, f"batch {first + len(found)} is missing in front of {part.path.name}")
@@ -85,8 +97,30 @@ def _collect(found: list[Record], part: Segment, first: int) -> None:
         if record.lsn == first + len(found):
             found.append(record)
         end = record.end
-    if data.startswith(part.salt, end):
-        log.warning("the grid's log ends in a torn batch that was never acknowledged; it is dropped")
+    if data.find(part.salt, end + 1) >= 0:
+        where = f"{part.path.name} at byte {end}"
+        raise Damaged(part.path.parent, f"{where} is damaged, and another batch was begun behind it")
+    rest = data[end:].rstrip(b"\0")
+    if not _is_torn(rest, part.salt):
+        return part.path
+    if rest:
+        log.warning("the grid's log ends in a batch that is not whole; it is dropped")
+    return None
+
+
+def _is_torn(rest: bytes, salt: bytes) -> bool:
+    """Whether one batch that was being written explains what is behind the last whole one. A disk writes sectors, in
+    any order: the salt in front is there or is zeros, and nothing is behind its end. Less than a page explains itself.
+    """
+    if any(byte not in (0, wanted) for byte, wanted in zip(rest, salt, strict=False)):
+        return len(rest) <= PAGE
+    end = told_end(rest) if rest.startswith(salt) else None
+    return end is None or len(rest) <= max(PAGE, end)
+
+
+def set_aside(path: Path) -> Path:
+    """Keep a segment under a name that is none of a segment; returns it."""
+    return path.rename(path.with_name(path.name + DAMAGED))
 
 
 class CommitLog:
@@ -105,6 +139,11 @@ class CommitLog:
         self.failed = False
         #: What is to be synced after ``append``.
         self.file = _CLOSED
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a segment of this process."""
+        return self.file != _CLOSED
 
     @property
     def full(self) -> bool:

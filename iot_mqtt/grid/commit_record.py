@@ -59,6 +59,14 @@ def records(data: bytes, salt: bytes) -> Iterator[Record]:
         offset = record.end if record is not None else data.find(salt, offset + 1)
 
 
+def told_end(data: bytes) -> int | None:
+    """Where a record ends by what its head says, be it whole or not; None where not all of the head is there."""
+    if len(data) < _HEAD.size:
+        return None
+    _, _, length, crc = _HEAD.unpack_from(data)
+    return _HEAD.size + length if crc else None
+
+
 def _record_at(data: bytes, salt: bytes, offset: int) -> Record | None:
     start = offset + _HEAD.size
     if start > len(data):

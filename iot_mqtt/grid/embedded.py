@@ -200,6 +200,11 @@ class EmbeddedGrid:
         """What is wrong with the disk, for status pages; None when nothing is."""
         return self._failure
 
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What an operator has to know of the files, in words."""
+        return self._engine.alarms
+
     def disk_use(self) -> DiskUse:
         """The room that the files take and that is left; raises ``OSError``."""
         return measure(self._engine.directory)._replace(passing=self._engine.passing)

@@ -34,7 +34,7 @@ from rocksdict import (
 from iot_mqtt import native
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid import engine_options
-from iot_mqtt.grid.commit_log import CommitLog, pending, segments
+from iot_mqtt.grid.commit_log import DAMAGED, CommitLog, pending, segments, set_aside
 from iot_mqtt.grid.commit_record import decode, encode
 from iot_mqtt.grid.disk import left_on
 from iot_mqtt.grid.engine_options import MERGED_BYTES, WRITE_BUFFER_BYTES
@@ -52,8 +52,9 @@ FORMAT_KEY: Final = b"format"
 _FORMAT = Struct(">4sHH")
 _MAGIC: Final = b"IMQG"
 
-#: Where the process that has a directory open says its number.
+#: Where the process that has a directory open says its number; and, in the second line, that it keeps a log in it.
 OWNER: Final = "owner.pid"
+_LOGGING: Final = "logging"
 #: In front of all caches: the LSN of the last batch that is in RocksDB (8 bytes, big-endian).
 APPLIED: Final = b"\x00applied"
 
@@ -87,6 +88,8 @@ class Engine:
         self._log = CommitLog(directory)
         self._lsn = 0
         self._passing = 0
+        #: Segments of the log that are kept for whoever wants to know what became of them.
+        self._aside: list[Path] = []
         #: What was begun and is in the log alone, with its LSN.
         self._begun: tuple[int, dict[bytes, bytes | None]] | None = None
 
@@ -103,7 +106,16 @@ class Engine:
             self.close()
             raise
         with suppress(OSError):
-            self._owner.write_text(f"{getpid()}\n")
+            self._owner.write_text(f"{getpid()}\n{_LOGGING}\n")
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What an operator has to know of the files, in words."""
+        return tuple(
+            f"the grid's log was damaged, and batches that were acknowledged may be lost: it is kept as {path}"
+            for path in self._aside
+            if path.exists()
+        )
 
     def close(self) -> None:
         """Write the memory table out (so that the next start has no log to replay), give up the lock."""
@@ -123,7 +135,16 @@ class Engine:
         except Exception as error:  # noqa: BLE001
             log.warning("the grid's directory was not closed cleanly: %s", error)
         self._begun = None
-        self._log.close(needed=needed)
+        self._log.close(needed=needed or not (self._log.begun and self._leave()))
+
+    def _leave(self) -> bool:
+        """Say that no log is needed, before it goes; False: it has to stay."""
+        try:
+            self._owner.unlink(missing_ok=True)
+            sync_directory(self.directory)
+        except OSError:
+            return False
+        return True
 
     def write(self, changes: dict[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> None:
         """Remove what is under the prefixes, then make the changes: all of it durable, or ``Unavailable`` is raised
@@ -385,14 +406,26 @@ class Engine:
         """
         self._lsn = int.from_bytes(self.get(APPLIED) or b"")
         missing = self._missing_format()
-        batches = [(record.lsn, *decode(record.body)) for record in pending(self.directory, self._lsn)]
+        if not any(self.directory.glob("commits-*")) and self._has_log():
+            raise Damaged(self.directory, "who had it last did not end cleanly, and its log (commits-*) is gone")
+        found = pending(self.directory, self._lsn)
+        batches = [(record.lsn, *decode(record.body)) for record in found.records]
         if missing is not None:
             batches.insert(0, (self._lsn, missing, []))
         for batch in batches:
             self._insist(partial(self._attempt, partial(self._apply, *batch)))
         if batches:
             self._insist(partial(self._attempt, self._settle))
+        if found.odd is not None:
+            log.error("the end of the grid's log is damaged, by no crash: it is kept as %s", set_aside(found.odd))
+        self._aside = sorted(self.directory.glob(f"commits-*{DAMAGED}"))
         self._log.restart(self._lsn + 1)
+
+    def _has_log(self) -> bool:
+        """Whether who had the directory last has left a log. Earlier versions did not say."""
+        with suppress(OSError, ValueError):
+            return self._owner.read_text().endswith(f"\n{_LOGGING}\n")
+        return False
 
     def _fault(self, error: BaseException) -> OpenFault:
         text = str(error)
@@ -405,7 +438,7 @@ class Engine:
 
     def _holder(self) -> str:
         with suppress(OSError, ValueError):
-            return f" by process {int(self._owner.read_text())}"
+            return f" by process {holder(self.directory)}"
         return ""
 
     def _missing_format(self) -> dict[bytes, bytes | None] | None:
@@ -422,6 +455,11 @@ class Engine:
             )
         # Missing where it is new, or of a version that left the log to RocksDB, which has read it by now.
         return {key: _FORMAT.pack(_MAGIC, *FORMAT)} if major < FORMAT[0] else None
+
+
+def holder(directory: Path) -> int:
+    """The number of the process that has a directory open, or had it; raises ``OSError`` or ``ValueError``."""
+    return int((directory / OWNER).read_text().partition("\n")[0])
 
 
 def read_format(directory: Path, record: bytes) -> tuple[int, int]:

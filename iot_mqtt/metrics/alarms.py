@@ -47,6 +47,16 @@ _KNOWN: Final = tuple(
             "see the page of the cluster for the servers of the grid; nothing is acknowledged until it takes writes",
         ),
         (
+            r"^the grid's log was damaged",
+            "grid_log_damaged",
+            "restore a backup if what may be lost matters (iot-mqtt backup restore); then remove that file",
+        ),
+        (
+            r"^the grid is damaged",
+            "grid_damaged",
+            "restore a backup (iot-mqtt backup restore); iot-mqtt ctl log verify says what cannot be read of the log",
+        ),
+        (
             r"^the configuration was not reloaded",
             "configuration",
             "mend the file (iot-mqtt config check) and reload it, or put back the one of before",

@@ -15,7 +15,7 @@ from iot_mqtt.admin.backup_resources import BackupResources, Busy, CopyInfo
 from iot_mqtt.app.config.folders import copies_dir
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.grid.embedded import EmbeddedGrid
-from iot_mqtt.grid.engine import OWNER
+from iot_mqtt.grid.engine import holder
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import Grid
 
@@ -72,7 +72,7 @@ class GridCopies:
     def _is_open(self, id: str) -> bool:
         """Whether the process that opened it is there."""
         try:
-            return _is_there(int((self._folder / id / OWNER).read_text()))
+            return _is_there(holder(self._folder / id))
         except (OSError, ValueError):
             return False
 

@@ -57,6 +57,11 @@ def disk_meter(grid: Grid) -> DiskMeter | None:
     return grid.disk_use if isinstance(grid, EmbeddedGrid) else None
 
 
+def grid_alarms(grid: Grid) -> tuple[str, ...]:
+    """What is the matter with the files of the grid of a node by itself, in words."""
+    return grid.alarms if isinstance(grid, EmbeddedGrid) else ()
+
+
 def budget_settings(config: LogConfig, *, shared: bool) -> BudgetSettings:
     """What may be filled. The servers of a ``shared`` grid keep a reserve of their own."""
     if shared:

@@ -43,6 +43,7 @@ from iot_mqtt.app.node.memory import keep_freed
 from iot_mqtt.app.node.parts import (
     budget_settings,
     disk_meter,
+    grid_alarms,
     log_settings,
     make_accompanied,
     make_grid,
@@ -178,7 +179,7 @@ class Service:
         await self.accompanied.load(self.broker.routing.accompany)
         self._make_letters()
         await self.gateways.start()
-        self.view.further_alarms.append(lambda: self.gateways.plugins.alarms)
+        self.view.further_alarms += [lambda: self.gateways.plugins.alarms, lambda: grid_alarms(self._grid)]
         await self._store.settled()
         collector = Collector(self._config.node.gc_threshold, self.clock, partial(held, self.broker))
         collector.begin(again=before_listening is not None)

@@ -31,7 +31,7 @@ def fill(log: CommitLog, first: int, last: int, size: int = 100) -> None:
 
 
 def found(directory: Path, applied: int = 0) -> list[int]:
-    return [record.lsn for record in pending(directory, applied)]
+    return [record.lsn for record in pending(directory, applied).records]
 
 
 @pytest.fixture

@@ -51,6 +51,8 @@ def test_names_with_digits_are_different_alarms() -> None:
     ("text", "code"),
     [
         ("the grid does not take writes: no space left", "grid"),
+        ("the grid's log was damaged, and batches may be lost: it is kept as x", "grid_log_damaged"),
+        ("the grid is damaged: 000009.sst cannot be read; what is there is lost, and counted", "grid_damaged"),
         ("disk full: 5 bytes free, and 70 have to stay free; the node itself takes 3", "room"),
         ("disk alarm: 850 of 1000 inodes used (85 %), 32 have to stay free", "inodes"),
         ("disk full: 999 of 1000 inodes used (99 %), 32 have to stay free", "inodes"),
