@@ -94,3 +94,7 @@ class Unavailable(MqttError):
     """Our own trouble (store away, shutting down): not the peer's fault, and it may try again."""
 
     default = ReasonCode.SERVER_UNAVAILABLE
+
+
+class Corrupt(Unavailable):
+    """What was stored is damaged: to try again changes nothing."""

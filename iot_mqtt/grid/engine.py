@@ -32,11 +32,12 @@ from rocksdict import (
 )
 
 from iot_mqtt import native
-from iot_mqtt.errors import Unavailable
+from iot_mqtt.errors import Corrupt, Unavailable
 from iot_mqtt.grid import engine_options
 from iot_mqtt.grid.commit_log import DAMAGED, CommitLog, pending, segments, set_aside
 from iot_mqtt.grid.commit_record import decode, encode
 from iot_mqtt.grid.disk import left_on
+from iot_mqtt.grid.engine_faults import damage, damaged, stalled
 from iot_mqtt.grid.engine_options import MERGED_BYTES, WRITE_BUFFER_BYTES
 from iot_mqtt.grid.faults import Damaged, InUse, OpenFault, TooNew
 from iot_mqtt.grid.garbage import next_range, tables
@@ -90,6 +91,8 @@ class Engine:
         self._passing = 0
         #: Segments of the log that are kept for whoever wants to know what became of them.
         self._aside: list[Path] = []
+        #: Files that cannot be read.
+        self._damaged: dict[str, None] = {}
         #: What was begun and is in the log alone, with its LSN.
         self._begun: tuple[int, dict[bytes, bytes | None]] | None = None
 
@@ -111,7 +114,10 @@ class Engine:
     @property
     def alarms(self) -> tuple[str, ...]:
         """What an operator has to know of the files, in words."""
-        return tuple(
+        unreadable = tuple(
+            f"the grid is damaged: {name} cannot be read, and what is there is lost" for name in self._damaged
+        )
+        return unreadable + tuple(
             f"the grid's log was damaged, and batches that were acknowledged may be lost: it is kept as {path}"
             for path in self._aside
             if path.exists()
@@ -196,6 +202,8 @@ class Engine:
         opened anew.
         """
         try:
+            if self._damaged:
+                return None
             if self._count(FAILURES):
                 raise Unavailable("the grid cannot write its tables")
             if not after:
@@ -270,16 +278,26 @@ class Engine:
             self._pause(STALL_PAUSE)
         raise Unavailable("the grid cannot write: compaction is too far behind")
 
-    @staticmethod
-    def _attempt(call: Callable[[], None]) -> bool:
+    def _attempt(self, call: Callable[[], None]) -> bool:
         """False: RocksDB would have had to wait. Raises ``Unavailable``."""
         try:
             call()
         except Exception as error:
-            if _stalled(error):
+            if stalled(error):
                 return False
-            raise Unavailable(f"the grid cannot write: {error}") from error
+            raise self._trouble("write", error) from error
         return True
+
+    def _trouble(self, what: str, error: Exception) -> Unavailable:
+        """Why it cannot be read or written. A file that is damaged is remembered: it will not become better."""
+        found = damage(str(error))
+        if found is None:
+            return Unavailable(f"the grid cannot {what}: {error}")
+        name, how = found
+        if name not in self._damaged:
+            log.error("the grid is damaged: %s cannot be read: %s", name, error)
+            self._damaged[name] = None
+        return Corrupt(f"the grid cannot {what}: {name} is damaged ({how}); restore a backup (iot-mqtt backup restore)")
 
     def _put(self, changes: dict[bytes, bytes | None], prefixes: Sequence[bytes]) -> None:
         """Into RocksDB first: where it would have to wait, nothing was done. Should the log fail then, nothing more is
@@ -341,7 +359,7 @@ class Engine:
         try:
             value: bytes | None = database.get(key)
         except Exception as error:
-            raise Unavailable(f"the grid cannot read: {error}") from error
+            raise self._trouble("read", error) from error
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -349,7 +367,7 @@ class Engine:
         try:
             values = database.get(list(keys)) if keys else []
         except Exception as error:
-            raise Unavailable(f"the grid cannot read: {error}") from error
+            raise self._trouble("read", error) from error
         return cast(list[bytes | None], values)
 
     def page(self, prefix: bytes, start: bytes, limit: int, strip: int) -> list[Pair]:
@@ -369,7 +387,7 @@ class Engine:
                 limit -= 1
             iterator.status()
         except Exception as error:
-            raise Unavailable(f"the grid cannot read: {error}") from error
+            raise self._trouble("read", error) from error
         return found
 
     # Opening.
@@ -393,6 +411,8 @@ class Engine:
 
     def _connect(self) -> Rdict:
         settings = engine_options.made()
+        # Merging would come to what is damaged again and again, and no write goes on after that.
+        settings.set_disable_auto_compactions(bool(self._damaged))
         # Named, or rocksdict would take the column family's options from those the last process saved.
         try:
             return Rdict(str(self.directory), settings, {"default": settings}, AccessType.read_write())
@@ -431,8 +451,8 @@ class Engine:
         text = str(error)
         if "/LOCK:" in text:
             return InUse(f"{self.directory} is in use{self._holder()}: two brokers cannot share a data directory")
-        if text.startswith(("Corruption", "Invalid argument")):
-            return Damaged(self.directory, text)
+        if found := damaged(self.directory, text):
+            return found
         left = f"; {left_on(self.directory)}" if strerror(ENOSPC) in text else ""
         return OpenFault(f"{self.directory} cannot be opened: {text}{left}")
 
@@ -474,7 +494,3 @@ def _behind(prefix: bytes) -> bytes:
     """The first key after every key with this prefix; a tag byte in front is never 0xFF."""
     bare = prefix.rstrip(b"\xff")
     return bare[:-1] + bytes([bare[-1] + 1]) if bare else b"\xff" * 64
-
-
-def _stalled(error: Exception) -> bool:
-    return "incomplete" in str(error).lower()

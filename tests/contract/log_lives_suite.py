@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 from twisted.internet.defer import Deferred
 
-from iot_mqtt.errors import Unavailable
+from iot_mqtt.errors import Corrupt, Unavailable
 from iot_mqtt.grid.log import LogSettings, TopicRetention
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from iot_mqtt.ports.log import TURN_BITS, Reference
@@ -382,6 +383,38 @@ class LogLivesSuite(LogCase):
         assert [payload for _, payload in told(life.everything("a/b"))] == [b"1", b"3"]
         assert [payload for _, payload in told(life.everything("a/b"))] == [b"1", b"3"]
         assert life.fetch(damaged.reference) == [None]
+        assert life.log.figures.damaged_pages == 1
+
+    def test_what_the_grid_cannot_read_is_skipped(self, life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A file of its is damaged: the page's messages are missing, and everything else is read and checked."""
+        life.append("a/b", text="1")
+        life.commit()
+        damaged = life.append("a/b", text="2")
+        life.commit()
+        life.append("a/b", text="3")
+        life.commit()
+        life = life.next(SETTINGS)
+        between = life.between
+        pairs = life.pump.run(between.page(CacheName.LOG))
+        spoilt = next(key for key, _ in pairs if turn_of(key) == damaged.position >> TURN_BITS)
+        get, get_many = between.get, between.get_many
+
+        async def one(cache: CacheName, key: bytes) -> bytes | None:
+            if (cache, key) == (CacheName.LOG, spoilt):
+                raise Corrupt("000009.sst is damaged")
+            return await get(cache, key)
+
+        async def many(cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
+            if cache is CacheName.LOG and spoilt in keys:
+                raise Corrupt("000009.sst is damaged")
+            return await get_many(cache, keys)
+
+        monkeypatch.setattr(between, "get", one)
+        monkeypatch.setattr(between, "get_many", many)
+        [found] = life.list(life.log.verify())
+        assert found.what == "the grid cannot read the page"
+        for _ in range(2):
+            assert [payload for _, payload in told(life.everything("a/b"))] == [b"1", b"3"]
         assert life.log.figures.damaged_pages == 1
 
     def test_a_missing_page_is_damage(self, life: Life) -> None:

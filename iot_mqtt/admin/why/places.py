@@ -93,6 +93,9 @@ def _room(facts: Facts) -> Iterator[Finding]:
     if trouble is not None:
         text = f"the grid does not take writes: {trouble}; nothing of QoS 1 or 2 is acknowledged until it does"
         yield Finding("grid_trouble", Weight.LOSES, text, None, facts.node, "iot-mqtt ctl cluster status")
+    for alarm in () if facts.broker is None else facts.broker.alarms:
+        if alarm.startswith("the grid is damaged"):
+            yield Finding("grid_damaged", Weight.LOSES, alarm, None, facts.node, "iot-mqtt backup restore")
     if facts.unanswered:
         text = f"the store did not answer in time, so that this is not known: {', '.join(facts.unanswered)}"
         yield Finding("store_unanswered", Weight.DELAYS, text, None, facts.node, "iot-mqtt ctl cluster status")

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from iot_mqtt.codec import PublishRun
+from iot_mqtt.errors import Corrupt
 from iot_mqtt.grid.log.catalogue import Catalogue
 from iot_mqtt.grid.log.generation import Generation, Stream
 from iot_mqtt.grid.log.keys import turn_key
@@ -205,9 +206,14 @@ class Pages:
         return runs
 
     async def raw(self, places: Sequence[Place]) -> list[bytes | None]:
-        """The pages as they are kept."""
+        """The pages as they are kept; nothing of one that the grid cannot read any more."""
         keys = [stream.key + turn_key(turn) for stream, turn in places]
-        pages = await self._grid.get_many(CacheName.LOG, keys)
+        try:
+            pages = await self._grid.get_many(CacheName.LOG, keys)
+        except Corrupt:
+            pages = []
+            for key in keys:
+                pages.append(await self._single(key))
         figures = self._figures
         figures.pages_read += len(pages)
         figures.bytes_read += sum([len(page) for page in pages if page is not None])
@@ -216,6 +222,12 @@ class Pages:
             await self._catalogue.confirm([generation for generation in missing if generation.state != DROPPING])
         return pages
 
+    async def _single(self, key: bytes) -> bytes | None:
+        try:
+            return await self._grid.get(CacheName.LOG, key)
+        except Corrupt:
+            return b""
+
     def check(self, place: Place, page: bytes | None, wanted: tuple[bytes, ...] = ()) -> Sequence[LogRun]:
         """The runs of a page; raises ``DamagedPage``."""
         stream, turn = place
@@ -223,6 +235,8 @@ class Pages:
             if stream.generation.state == DROPPING:
                 return []
             raise DamagedPage("the page is missing")
+        if not page:
+            raise DamagedPage("the grid cannot read the page")
         return self._decoder.decode(page, stream.generation.id, stream.id, turn, wanted)
 
     def _decode(self, place: Place, page: bytes | None, wanted: tuple[bytes, ...]) -> Sequence[LogRun]:

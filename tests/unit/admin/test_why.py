@@ -116,6 +116,12 @@ FAULTS = [
         ["no primary"],
     ),
     (
+        "a file of the grid is damaged",
+        replace(WELL, broker=replace(FakeView().info(), alarms=("the grid is damaged: 9.sst cannot be read",))),
+        "grid_damaged",
+        ["9.sst"],
+    ),
+    (
         "node cut off",
         replace(
             UNKNOWN,
