@@ -42,4 +42,6 @@ def _read(path: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (AttributeError, ValueError) as error:
-        raise ValueError(f"{path} does not say where the audit log begins; without it that is what is there") from error
+        raise ValueError(
+            f"{path} does not say where the audit log begins: move it away; without it that is what is there"
+        ) from error

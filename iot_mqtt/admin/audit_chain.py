@@ -157,7 +157,10 @@ def _records(path: Path, lines: Iterable[bytes]) -> Iterator[Record]:
         except (RecursionError, ValueError):
             record = None
         if not isinstance(record, dict) or not {"hash", "previous"} <= set(record) or not _is_number(record.get("seq")):
-            raise ValueError(f"{path} has a line that is no record")
+            raise ValueError(
+                f"{path} has a line that is no record ({line[:40]!r}): move the file away to start without it; "
+                "iot-mqtt ctl audit verify then tells what is gone"
+            )
         yield record
 
 

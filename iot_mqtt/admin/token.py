@@ -66,7 +66,7 @@ def _read(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
-        raise OSError(errno.EINVAL, "is not UTF-8", str(path)) from error
+        raise OSError(errno.EINVAL, "is not UTF-8: move it away, the next start writes another", str(path)) from error
 
 
 def _write(path: Path, text: str) -> None:

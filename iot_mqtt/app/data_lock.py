@@ -35,6 +35,8 @@ def holding(folder: Path, who: str) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         # Closed when another program is executed, as all that Python opens: no child holds it.
         lock = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    except IsADirectoryError as error:
+        raise OpenFault(f"node.data_dir: {folder / FILE} is a directory: move it away") from error
     except OSError as error:
         raise OpenFault(f"node.data_dir: {error.filename or folder}: {error.strerror}") from error
     try:
