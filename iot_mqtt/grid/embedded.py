@@ -31,9 +31,8 @@ from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.faults import OpenFault
 from iot_mqtt.grid.syncing import Syncing, Watch
 from iot_mqtt.grid.tags import TAGS
-from iot_mqtt.grid.watching import Operation, Watchers, Watching
 from iot_mqtt.ports.disk import DiskUse
-from iot_mqtt.ports.grid import CacheName, ChangeListener, Pair, WriteBatch
+from iot_mqtt.ports.grid import CacheName, Operation, Pair, WriteBatch
 from iot_mqtt.thread_bridge import Cross, Finish, TurnBridge
 
 log = logging.getLogger(__name__)
@@ -93,8 +92,6 @@ class _Swap(_Commit):
         self.swapped = present == self.expected
         if self.swapped:
             super().merge(changes, prefixes, engine)
-        else:
-            self.operations = ()
 
 
 class _Removal(_Commit):
@@ -169,7 +166,6 @@ class EmbeddedGrid:
         """``watch``: a reactor that can tell of a sync; None: the grid's thread does everything."""
         self._engine = Engine(directory, threading.Event().wait)
         self._bridge: TurnBridge[_Commit] = TurnBridge("grid", self._turn, cross, TURN_OPERATIONS)
-        self._watchers = Watchers()
         self._retry = retry
         self._monotonic = monotonic
         self._accepting = False
@@ -269,9 +265,6 @@ class EmbeddedGrid:
             await waiting
             after = step.after
 
-    def watch(self, cache: CacheName, listener: ChangeListener, prefix: bytes = b"") -> Watching:
-        return self._watchers.add(cache, listener, prefix)
-
     # Reading: in the reactor thread, from what has been written, whether or not its sync is back.
 
     async def get(self, cache: CacheName, key: bytes) -> bytes | None:
@@ -359,10 +352,7 @@ class EmbeddedGrid:
     def _finished(self, commits: list[_Commit], fence: int, failure: str | None) -> None:
         """A turn is on disk, or failed: tell everybody, in the order they came."""
         self._fence, self._failure = fence, failure
-        tell = self._watchers.tell
         for commit in commits:
-            if commit.error is None:
-                tell(commit.operations)
             _finish(commit)
 
     def _opened(self, opened: Deferred[None], error: BaseException | None) -> None:

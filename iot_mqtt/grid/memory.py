@@ -12,8 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.watching import Watchers, Watching
-from iot_mqtt.ports.grid import CacheName, ChangeListener, Pair, WriteBatch
+from iot_mqtt.ports.grid import CacheName, Pair, WriteBatch
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +25,6 @@ class MemoryGrid:
     def __init__(self) -> None:
         self._values: dict[CacheName, dict[bytes, bytes]] = {cache: {} for cache in CacheName}
         self._keys: dict[CacheName, list[bytes]] = {cache: [] for cache in CacheName}
-        self._watchers = Watchers()
         self._waiting: deque[tuple[WriteBatch, Done]] = deque()
         self._held = False
         self._draining = False
@@ -101,9 +99,6 @@ class MemoryGrid:
         self._apply(batch)
         return True
 
-    def watch(self, cache: CacheName, listener: ChangeListener, prefix: bytes = b"") -> Watching:
-        return self._watchers.add(cache, listener, prefix)
-
     # What only tests call.
 
     def hold(self) -> None:
@@ -145,7 +140,6 @@ class MemoryGrid:
                 self._remove(cache, key)
             else:
                 self._put(cache, key, value)
-        self._watchers.tell(tuple(batch.operations))
 
     def _put(self, cache: CacheName, key: bytes, value: bytes) -> None:
         values = self._values[cache]

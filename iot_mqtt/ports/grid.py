@@ -44,8 +44,8 @@ class CacheName(StrEnum):
 
 
 Pair = tuple[bytes, bytes]
-#: Told (key, value) after a committed put and (key, None) after a committed removal.
-ChangeListener = Callable[[bytes, "bytes | None"], None]
+#: A put, or with None a removal.
+Operation = tuple[CacheName, bytes, bytes | None]
 
 
 class WriteBatch:
@@ -54,7 +54,7 @@ class WriteBatch:
     __slots__ = ("needed", "operations", "whole")
 
     def __init__(self) -> None:
-        self.operations: list[tuple[CacheName, bytes, bytes | None]] = []
+        self.operations: list[Operation] = []
         #: A beginning of it would be wrong, not just less: a message in the log, say, without the QoS 2 id by which its
         #: repetition is known.
         self.whole = False
@@ -72,12 +72,6 @@ class WriteBatch:
 
     def __bool__(self) -> bool:
         return bool(self.operations)
-
-
-class Watch(Protocol):
-    """A registered change listener."""
-
-    def stop(self) -> None: ...
 
 
 class Grid(Protocol):
@@ -110,15 +104,13 @@ class Grid(Protocol):
     async def remove_prefix(self, cache: CacheName, prefix: bytes) -> None:
         """Everything whose key starts with ``prefix`` and that was committed before is gone when this returns.
 
-        In its place among the commits, as safe as they are, and not atomic for readers. Watchers hear nothing.
+        In its place among the commits, as safe as they are, and not atomic for readers.
         """
         ...
 
     async def compare_and_set(self, cache: CacheName, key: bytes, expected: bytes | None, value: bytes | None) -> bool:
         """Set (or remove, ``value=None``) if the present value is ``expected`` (None: absent)."""
         ...
-
-    def watch(self, cache: CacheName, listener: ChangeListener, prefix: bytes = b"") -> Watch: ...
 
 
 async def scan(grid: Grid, cache: CacheName, prefix: bytes = b"", page: int = 1000) -> AsyncIterator[Pair]:

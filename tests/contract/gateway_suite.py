@@ -13,8 +13,7 @@ import pytest
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite import Fenced, IgniteGrid, RefusedByGateway
 from iot_mqtt.grid.ignite.whole import claim_key, note_of
-from iot_mqtt.grid.watching import Operation
-from iot_mqtt.ports.grid import CacheName, WriteBatch
+from iot_mqtt.ports.grid import CacheName, Operation, WriteBatch
 from tests.contract.driving import Pump
 from tests.seeds import seeds_of
 

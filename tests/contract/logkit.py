@@ -16,7 +16,7 @@ from iot_mqtt.grid.log import FollowedLog, GridLog, LogSettings, PageCache
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.ports.clock import Timer
 from iot_mqtt.ports.counters import Counters
-from iot_mqtt.ports.grid import CacheName, ChangeListener, Grid, Pair, Watch, WriteBatch
+from iot_mqtt.ports.grid import CacheName, Grid, Pair, WriteBatch
 from iot_mqtt.ports.log import LogReader, LogRun, Reading, Reference, StreamInfo
 from iot_mqtt.topics import matches
 from iot_mqtt.values import ProtocolVersion
@@ -116,9 +116,6 @@ class Between:
 
     async def compare_and_set(self, cache: CacheName, key: bytes, expected: bytes | None, value: bytes | None) -> bool:
         return await self.grid.compare_and_set(cache, key, expected, value)
-
-    def watch(self, cache: CacheName, listener: ChangeListener, prefix: bytes = b"") -> Watch:
-        return self.grid.watch(cache, listener, prefix)
 
 
 class Asking:

@@ -19,9 +19,8 @@ from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.memory import MemoryGrid
-from iot_mqtt.grid.watching import Operation, Watchers, Watching
 from iot_mqtt.pipeline.clock import ManualClock
-from iot_mqtt.ports.grid import CacheName, ChangeListener, Pair, WriteBatch
+from iot_mqtt.ports.grid import CacheName, Operation, Pair, WriteBatch
 from tests.simulation.messaging import NodeClock
 from tests.simulation.speed import Speed
 
@@ -149,9 +148,6 @@ class GridDoor:
             return finish(memory.compare_and_set(cache, key, expected, value))
 
         return bool(await self._write(apply))
-
-    def watch(self, cache: CacheName, listener: ChangeListener, prefix: bytes = b"") -> Watching:
-        return Watchers().add(cache, listener, prefix)
 
     # Reading.
 

@@ -1,7 +1,7 @@
 """``ports.grid.Grid`` over a cluster of Ignite servers: the log is read through the thin client, all else by a gateway.
 
 A commit is acknowledged when every copy of every entry has it; whether that survives all servers' going at once
-is the servers' persistence (docs/operations). ``watch`` tells of what *this* object commits, not of other nodes'.
+is the servers' persistence (docs/operations).
 
 What cannot be done now fails with ``Unavailable``; reads wait up to ``read_patience`` for another server first.
 """
@@ -27,11 +27,10 @@ from iot_mqtt.grid.ignite.settings import NOT_YET, IgniteSettings
 from iot_mqtt.grid.ignite.thread import name_of
 from iot_mqtt.grid.ignite.whole import Finisher, Life
 from iot_mqtt.grid.ignite.writing import Writer, settle
-from iot_mqtt.grid.watching import Operation, Watchers, Watching
 from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.disk import DiskUse
-from iot_mqtt.ports.grid import CacheName, ChangeListener, Pair, WriteBatch
+from iot_mqtt.ports.grid import CacheName, Pair, WriteBatch
 from iot_mqtt.thread_bridge import Cross
 
 log = logging.getLogger(__name__)
@@ -59,11 +58,10 @@ class IgniteGrid:
         rng = rng or random.Random()
         self._settings = settings
         self._clock = clock
-        self._watchers = Watchers()
         self.reader = Reader(settings, cross, rng.randrange(max(len(settings.addresses), 1)))
         self.gateway = Gateway(settings, reach, clock, rng)
         self.pages = Pages(settings, self.gateway, clock)
-        self.writer = Writer(settings, self.gateway, clock, self._get, self._tell)
+        self.writer = Writer(settings, self.gateway, clock, self._get)
         self.finisher = Finisher(self, clock)
         #: Called once, with the reason, when this life of the node was declared dead. The node is to end.
         self.on_fenced: Callable[[str], None] = _ignore
@@ -211,9 +209,6 @@ class IgniteGrid:
         self._check()
         await self.writer.request(partial(frames.encode_remove_prefix, cache=name_of(cache), prefix=prefix))
 
-    def watch(self, cache: CacheName, listener: ChangeListener, prefix: bytes = b"") -> Watching:
-        return self._watchers.add(cache, listener, prefix)
-
     # Reading.
 
     async def get(self, cache: CacheName, key: bytes) -> bytes | None:
@@ -252,9 +247,6 @@ class IgniteGrid:
     def _check(self) -> None:
         if not self._open:
             raise Unavailable("the grid is not open")
-
-    def _tell(self, operations: Sequence[Operation]) -> None:
-        self._watchers.tell(operations)
 
     def _connected(self) -> None:
         self.writer.connected()

@@ -9,8 +9,7 @@ from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite.faults import TooLarge
 from iot_mqtt.grid.ignite.frames import LONGEST_KEY, MOST_STRETCHES, Stretch
 from iot_mqtt.grid.ignite.thread import name_of
-from iot_mqtt.grid.watching import Operation
-from iot_mqtt.ports.grid import CacheName
+from iot_mqtt.ports.grid import CacheName, Operation
 
 #: Bytes after which a commit goes on in another frame: messages to other nodes travel between the two.
 COMMIT_BYTES: Final = 4 << 20

@@ -28,11 +28,10 @@ from twisted.internet.defer import DeferredLock
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.tags import TAGS
-from iot_mqtt.grid.watching import Operation
 from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster_status import node_words
-from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
+from iot_mqtt.ports.grid import CacheName, Grid, Operation, WriteBatch, scan
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -44,9 +44,8 @@ from iot_mqtt.grid.ignite.gateway import NOBODY, Gateway
 from iot_mqtt.grid.ignite.packing import Packing, room_of
 from iot_mqtt.grid.ignite.settings import IgniteSettings
 from iot_mqtt.grid.ignite.thread import name_of
-from iot_mqtt.grid.watching import Operation
 from iot_mqtt.ports.clock import Clock, Timer
-from iot_mqtt.ports.grid import CacheName, WriteBatch
+from iot_mqtt.ports.grid import CacheName, Operation, WriteBatch
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +67,8 @@ class _Entry:
 
     def __init__(self, finished: Finished) -> None:
         self.finished = finished
-        #: What watchers are told when it is done.
-        self.operations: list[Operation] | tuple[Operation, ...] = ()
+        #: Of a commit.
+        self.operations: Sequence[Operation] = ()
 
 
 class _Commit(_Entry):
@@ -116,29 +115,19 @@ class _Swap(_Entry):
 
     def decide(self, *, swapped: bool) -> None:
         self.decided, self.swapped = True, swapped
-        if swapped:
-            self.operations = ((self.cache, self.key, self.value),)
 
     def wanted(self) -> frames.Swap:
         return name_of(self.cache), self.key, self.expected, self.value
 
 
 class Writer:
-    """Everything runs in the reactor's thread. ``tell`` hears the operations of what is done, before its caller."""
+    """Everything runs in the reactor's thread."""
 
-    def __init__(
-        self,
-        settings: IgniteSettings,
-        gateway: Gateway,
-        clock: Clock,
-        get: Get,
-        tell: Callable[[list[Operation] | tuple[Operation, ...]], None],
-    ) -> None:
+    def __init__(self, settings: IgniteSettings, gateway: Gateway, clock: Clock, get: Get) -> None:
         self._settings = settings
         self._gateway = gateway
         self._clock = clock
         self._get = get
-        self._tell = tell
         self._queue: deque[_Entry] = deque()
         self._queued = 0
         # What is on its way: its entries, and the frames that are still to be sent.
@@ -372,7 +361,6 @@ class Writer:
                 trouble = None if isinstance(entry, _Swap) and entry.decided else error
                 if trouble is None:
                     self.commits += isinstance(entry, _Commit)
-                    self._tell(entry.operations)
                 else:
                     self.failures += 1
                 _call(entry.finished, trouble)

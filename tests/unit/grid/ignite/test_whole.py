@@ -9,8 +9,7 @@ import pytest
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite.connection import Encode
 from iot_mqtt.grid.ignite.whole import head_key, note_of, part_key
-from iot_mqtt.grid.watching import Operation
-from iot_mqtt.ports.grid import CacheName, WriteBatch
+from iot_mqtt.ports.grid import CacheName, Operation, WriteBatch
 from tests.unit.grid.ignite.fake_gateway import FakePump, make
 
 DEAD, JUDGE = (20, 7), (21, 7)
