@@ -52,7 +52,6 @@ class GatewayMessages:
         #: Whether there is, or is going to be, a connection.
         self.open = False
         self.on_flow: Callable[[bool], None] = _ignore
-        self.sent = self.received = self.dropped = 0
 
     @property
     def waiting(self) -> int:
@@ -79,9 +78,7 @@ class GatewayMessages:
         if connection is None or not self.flowing:
             return False
         if connection.waiting + size > self._waiting_limit or size > self._way.frame_limit:
-            self.dropped += 1
             return False
-        self.sent += 1
         connection.send(encode_send(topic, payload))
         return True
 
@@ -112,7 +109,6 @@ class GatewayMessages:
         receive = self._listeners.get(topic)
         if receive is None:
             return
-        self.received += 1
         try:
             receive(payload)
         except Exception:

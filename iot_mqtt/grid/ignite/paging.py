@@ -97,7 +97,6 @@ class Pages:
         self._unfinished: set[_Question] = set()
         self._stopped: Deferred[None] | None = None
         self.latency = Histogram()
-        self.failures = self.reads = 0
 
     async def page(self, cache: CacheName, prefix: bytes, after: bytes | None, limit: int) -> list[Pair]:
         if limit <= 0 or len(prefix) > LONGEST_KEY:
@@ -163,7 +162,6 @@ class Pages:
                     pages.append(page)
             if pages:
                 self._asked += 1
-                self.reads += 1
                 encode = partial(encode_read, wanted=[page.wanted() for page in pages])
                 self._gateway.read(encode, partial(self._answered, pages))
 
@@ -238,7 +236,6 @@ class Pages:
     def _fail(self, question: _Question, error: Unavailable) -> None:
         done = self._forget(question)
         if done is not None:
-            self.failures += 1
             done.errback(error)
         self._tell_stopped()
 

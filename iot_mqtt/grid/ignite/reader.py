@@ -65,10 +65,7 @@ class Reader:
         self.connected = False
         #: Why a server could not be read when that was last tried; None when it could.
         self.trouble: str | None = NOT_YET
-        self.connects = self.bytes_in = 0
         self.latency = Histogram()
-        #: Reads that ended with ``Unavailable``.
-        self.failures = 0
 
     def start(self) -> None:
         """Begin to connect."""
@@ -97,12 +94,11 @@ class Reader:
         self._bridge.put(read, len(keys))
         return await read.done
 
-    def _finished(self, reads: list[_Read], connected: bool, trouble: str | None, connects: int, size: int) -> None:
-        self.connected, self.trouble, self.connects, self.bytes_in = connected, trouble, connects, size
+    def _finished(self, reads: list[_Read], connected: bool, trouble: str | None) -> None:
+        self.connected, self.trouble = connected, trouble
         now = time.monotonic()
         for read in reads:
             self.latency.observe(now - read.began)
-            self.failures += read.error is not None
             read.finish()
 
     def _after(self) -> None:
@@ -121,7 +117,7 @@ class Reader:
         else:
             thread.connect()
         self._bridge.patience = None if thread.connected else IDLE_RETRY
-        return partial(self._finished, reads, thread.connected, thread.trouble, thread.connects, thread.bytes)
+        return partial(self._finished, reads, thread.connected, thread.trouble)
 
     def _end(self) -> Finish:
         self._thread.drop("closed")

@@ -90,7 +90,6 @@ class ThinThread:
         #: Set to end the waiting between attempts.
         self.closing = threading.Event()
         self.trouble: str | None = NOT_YET
-        self.connects = self.bytes = 0
 
     @property
     def connected(self) -> bool:
@@ -107,7 +106,6 @@ class ThinThread:
         # Not ``request``, which would connect again to the same server before it says that the connection broke.
         connection.send(request, reconnect=False)
         answer: bytearray = connection.recv(reconnect=False)
-        self.bytes += len(answer)
         return answer
 
     # Connecting.
@@ -121,7 +119,6 @@ class ThinThread:
             address = addresses[self._next]
             try:
                 self._connection = self._open(address)
-                self.connects += 1
                 self.trouble = None
             except _BROKEN as error:
                 self._next = (self._next + 1) % len(addresses)

@@ -129,6 +129,7 @@ class Writer:
         self._clock = clock
         self._get = get
         self._queue: deque[_Entry] = deque()
+        #: Bytes of commits that wait for the one on its way.
         self._queued = 0
         # What is on its way: its entries, and the frames that are still to be sent.
         self._turn: list[_Entry] = []
@@ -145,12 +146,6 @@ class Writer:
         self._idle: list[Deferred[None]] = []
         #: Bytes that were put for keeping.
         self.kept = 0
-        self.commits = self.frames = self.failures = 0
-
-    @property
-    def waiting(self) -> int:
-        """Bytes of commits that wait for the one on its way."""
-        return self._queued
 
     # Asked for.
 
@@ -306,7 +301,6 @@ class Writer:
         return True
 
     def _send(self) -> None:
-        self.frames += 1
         stretches = self._frames.popleft()
         self._gateway.request(partial(frames.encode_commit, stretches=stretches, needed=self._needed), self._answered)
 
@@ -358,12 +352,7 @@ class Writer:
         self._telling = True
         try:
             for entry in turn:
-                trouble = None if isinstance(entry, _Swap) and entry.decided else error
-                if trouble is None:
-                    self.commits += isinstance(entry, _Commit)
-                else:
-                    self.failures += 1
-                _call(entry.finished, trouble)
+                _call(entry.finished, None if isinstance(entry, _Swap) and entry.decided else error)
         finally:
             self._telling = False
         self._go_on()

@@ -287,7 +287,7 @@ def test_messages_come_in_order_to_who_listens(pump: FakePump, grid: IgniteGrid)
         assert other.gateway.messages.send("links/2", b"nobody")
     pump.until(lambda: len(heard) == 100)
     assert heard == [b"%d" % number for number in range(100)]
-    assert (other.gateway.messages.sent, grid.gateway.messages.received, grid.gateway.messages.waiting) == (200, 100, 0)
+    assert grid.gateway.messages.waiting == 0
 
 
 def test_what_is_listened_to_is_listened_to_again(pump: FakePump, grid: IgniteGrid) -> None:
@@ -328,12 +328,12 @@ def test_a_listener_that_raises_hinders_nobody(pump: FakePump, grid: IgniteGrid)
 
 
 def test_what_waits_is_bounded(pump: FakePump) -> None:
-    """A gateway that does not read: messages are dropped, and counted; nothing grows for ever."""
+    """A gateway that does not read: messages are dropped, and senders told so; nothing grows for ever."""
     grid = make(pump, waiting_limit=10_000)
     pump.run(grid.open())
     pump.servers.links[0].full = True
     taken = sum(grid.gateway.messages.send("t", b"x" * 1000) for _ in range(100))
-    assert (taken, grid.gateway.messages.dropped) == (9, 91)
+    assert taken == 9
     assert 9000 < grid.gateway.messages.waiting <= 10_000
     pump.servers.links[0].full = False
     pump.servers.links[0].client.resumeProducing()

@@ -121,7 +121,7 @@ def test_a_broken_connection_is_not_noticed(server: Server, reader: Reader, pump
     server.script.append(trouble)
     assert pump.run(reader.get_many(CACHE, [b"k"])) == [b"v"]
     assert server.opened == ["one", "two"]
-    assert (reader.failures, reader.trouble) == (0, None)
+    assert reader.trouble is None
 
 
 def test_nobody_there_is_unavailable(server: Server, reader: Reader, pump: Pump) -> None:
@@ -130,7 +130,7 @@ def test_nobody_there_is_unavailable(server: Server, reader: Reader, pump: Pump)
     for _ in range(2):
         with pytest.raises(Unavailable, match="cannot be re"):
             pump.run(reader.get_many(CACHE, [b"k"]))
-    assert (reader.connected, reader.failures) == (False, 2)
+    assert not reader.connected
     assert reader.trouble is not None and "refused" in reader.trouble
     server.down.clear()
     assert pump.run(reader.get_many(CACHE, [b"k"])) == [b"v"]
