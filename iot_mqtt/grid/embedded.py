@@ -169,7 +169,7 @@ class EmbeddedGrid:
         self._retry = retry
         self._monotonic = monotonic
         self._accepting = False
-        self._failure: str | None = None
+        self._failed = False
         self._closed: Deferred[None] | None = None
         self._late: list[_Commit] = []
         # The reactor's count of failures, and the thread's: a commit from before a failure fails with it.
@@ -189,12 +189,7 @@ class EmbeddedGrid:
     @property
     def available(self) -> bool:
         """Whether the last the reactor heard of the disk was good: False while commits fail."""
-        return self._accepting and self._failure is None
-
-    @property
-    def failure(self) -> str | None:
-        """What is wrong with the disk, for status pages; None when nothing is."""
-        return self._failure
+        return self._accepting and not self._failed
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -349,9 +344,9 @@ class EmbeddedGrid:
             if self._closed is None:
                 self._bridge.hand(self._refuse_late)
 
-    def _finished(self, commits: list[_Commit], fence: int, failure: str | None) -> None:
+    def _finished(self, commits: list[_Commit], fence: int, failed: bool) -> None:
         """A turn is on disk, or failed: tell everybody, in the order they came."""
-        self._fence, self._failure = fence, failure
+        self._fence, self._failed = fence, failed
         for commit in commits:
             _finish(commit)
 
@@ -360,7 +355,7 @@ class EmbeddedGrid:
             self._bridge.join()
             opened.errback(error)
             return
-        self._accepting, self._failure = True, None
+        self._accepting, self._failed = True, False
         if self._syncing is not None:
             self._syncing.open()
         opened.callback(None)
@@ -403,8 +398,7 @@ class EmbeddedGrid:
 
     def _over(self, commits: list[_Commit]) -> Finish:
         """What the reactor is to be told of commits that are over: how they went, and how the disk is."""
-        failure = None if self._broken is None else self._broken.detail
-        return partial(self._finished, commits, self._thread_fence, failure)
+        return partial(self._finished, commits, self._thread_fence, self._broken is not None)
 
     def _write(self, commits: list[_Commit]) -> None:
         changes: dict[bytes, bytes | None] = {}

@@ -198,10 +198,6 @@ def encode_listen(id: int, topic: str) -> bytes:
     return _frame(Op.LISTEN, _ID.pack(id), _text(topic))
 
 
-def encode_unlisten(id: int, topic: str) -> bytes:
-    return _frame(Op.UNLISTEN, _ID.pack(id), _text(topic))
-
-
 def encode_send(topic: str, payload: bytes) -> bytes:
     return _frame(Op.SEND, _text(topic), _WORD.pack(len(payload)), payload)
 

@@ -81,17 +81,6 @@ class IgniteGrid:
         """Whether a commit made now would be sent."""
         return self._open and self.gateway.connected
 
-    @property
-    def failure(self) -> str | None:
-        """What is wrong with the servers, for status pages; None when nothing is."""
-        if not self._open:
-            return None
-        if self.gateway.refusal is not None:
-            return self.gateway.refusal
-        if not self.gateway.connected:
-            return f"no connection to a gateway: {self.gateway.trouble}"
-        return None if self.reader.connected else f"no connection to read by: {self.reader.trouble}"
-
     # The life of the grid.
 
     async def open(self) -> None:

@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.ignite.connection import Answered, Connection, Encode
-from iot_mqtt.grid.ignite.frames import Done, Status, encode_listen, encode_send, encode_unlisten
+from iot_mqtt.grid.ignite.frames import Done, Status, encode_listen, encode_send
 from iot_mqtt.ports.messaging import Receive
 
 log = logging.getLogger(__name__)
@@ -66,11 +66,6 @@ class GatewayMessages:
         if self._way.connected:
             self._listen(topic)
         await asked
-
-    def unlisten(self, topic: str) -> None:
-        """Messages to the topic are of no more interest; some may still come and are dropped."""
-        if self._listeners.pop(topic, None) is not None and self._way.connected:
-            self._way.request(partial(encode_unlisten, topic=topic), _told)
 
     def send(self, topic: str, payload: bytes) -> bool:
         connection = self._connection
@@ -139,7 +134,3 @@ class GatewayMessages:
 
 def _ignore(_: object) -> None:
     """Nobody listens."""
-
-
-def _told(done: Done | None) -> None:
-    """Whether it was heard makes no difference."""

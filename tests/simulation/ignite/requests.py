@@ -144,12 +144,6 @@ class Requests:
             case Op.LISTEN:
                 topic = body.text()
                 self._servers.when_all_answer(self._server, lambda: self._listen(id, topic))
-            case Op.UNLISTEN:
-                topic = body.text()
-                self._topics.discard(topic)
-                if self._link.way.end is not None:
-                    self._link.way.end.topics.pop(topic, None)
-                self._done(id)
             case Op.PING:
                 self._done(id)
             case _:

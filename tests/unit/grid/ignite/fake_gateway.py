@@ -254,8 +254,6 @@ class Link:
                     del cache[key]
             case Op.LISTEN:
                 self.topics.add(body.text())
-            case Op.UNLISTEN:
-                self.topics.discard(body.text())
             case Op.FENCE:
                 node, boot = body.number(2), body.number(8)
                 servers.fences[node] = max(boot, servers.fences.get(node, -1))
