@@ -53,8 +53,6 @@ class Recorder:
 
     def __init__(self, settings: RecorderSettings, wall: Callable[[], float]) -> None:
         self.settings = settings
-        #: Connections that were not recorded, because there was no room.
-        self.unrecorded = 0
         #: Where a ring that is over was kept is free again.
         self.on_forgotten: Callable[[Recorded], None] = lambda _: None
         #: It is known whose a connection is, and who watches may put a tap on its ring; it is over.
@@ -93,7 +91,6 @@ class Recorder:
     def begin(self) -> Recorded | None:
         """Record a connection that was just accepted; None: there is no room, or nothing is recorded at all."""
         if len(self) >= self._most and not self._make_room():
-            self.unrecorded += self._most > 0
             return None
         settings = self.settings
         recorded = Recorded(self._wall, settings.client_bytes, settings.payload_bytes)

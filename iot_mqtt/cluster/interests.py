@@ -187,10 +187,6 @@ class Ours:
         while self._waiting:
             self._waiting.popleft().call()
 
-    @property
-    def waiting(self) -> int:
-        return len(self._waiting)
-
     def _known(self, version: int) -> bool:
         acknowledged = self._acknowledged
         return all(acknowledged.get(peer, -1) >= version for peer in self._expected())

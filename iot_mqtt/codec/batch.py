@@ -51,11 +51,6 @@ class PublishBatch:
         return self.head >> 1 & 3
 
     @property
-    def retain(self) -> bool:
-        """RETAIN flag of every packet."""
-        return self.head & 1 == 1
-
-    @property
     def wire(self) -> bytes:
         """The packets alone. Whoever writes them in another form needs no copy of them, so they are cut out now."""
         if self.end - self.begin != len(self.data):

@@ -207,13 +207,6 @@ class Devices:
         if self._settings.shadows:
             self.on_values(f"{gateway}/{device}", values, at)
 
-    def fresh(self, gateway: str, sequence: int) -> bool:
-        """``is_fresh``, and if so ``taken``."""
-        fresh = self.is_fresh(gateway, sequence)
-        if fresh:
-            self.taken(gateway, sequence)
-        return fresh
-
     def is_fresh(self, gateway: str, sequence: int) -> bool:
         """Whether a frame is new."""
         fresh = sequence > self._sequences.highest(gateway)

@@ -63,10 +63,6 @@ class DeliveryQueue:
         self._items.append(delivery)
         self._count(delivery.message.size)
 
-    def first(self) -> Delivery | None:
-        """The one that waits longest."""
-        return self._items[0] if self._items else None
-
     def popleft(self) -> Delivery:
         """Take the one that waits longest."""
         if not self._items:

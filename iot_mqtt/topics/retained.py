@@ -14,7 +14,7 @@ Topics of fewer levels than the filter are passed over without being held agains
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from iot_mqtt.topics.filters import is_wildcard, literal_prefix
@@ -138,16 +138,6 @@ class RetainedIndex:
             if after is None:
                 break
         return found
-
-    def iterate(self, filter: str, limit: int = 1_000) -> Iterator[list[Message]]:
-        """Page after page; each is made when it is asked for, so changes in between are seen."""
-        after: bytes | None = None
-        while True:
-            messages, after = self.scan(filter, after, limit)
-            if messages:
-                yield messages
-            if after is None:
-                return
 
     def _below(self, parent: bytes, start: bytes, limit: int, *, everything: bool) -> Page:
         """``parent/#``, or ``#``: whole ranges, with nothing to compare topic by topic."""

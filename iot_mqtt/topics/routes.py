@@ -40,7 +40,6 @@ class Routes(Generic[R]):
     are served together, as ``class_of`` has it: those of one match, all that are ``MIXED``, or none (None); it is exact
     like ``match``. ``version`` moves with every change.
     Who has ``bound`` lookups is to have topics wait that are not ``known`` when nothing is left.
-    ``filter_count`` counts different filters, shared ones by group;
     ``subscription_count`` counts (receiver, filter) pairs, ``subscription_size`` the characters of their filters;
     ``foreign_count`` and ``foreign_size`` say how many of them stand for another node, with whatever receiver.
     """
@@ -49,7 +48,6 @@ class Routes(Generic[R]):
         "match",
         "classes",
         "version",
-        "filter_count",
         "subscription_count",
         "subscription_size",
         "foreign_count",
@@ -73,7 +71,6 @@ class Routes(Generic[R]):
         steps_of: Callable[[bytes], tuple[Any, ...]] = lambda _topic: (),
     ) -> None:
         self.version = 0
-        self.filter_count = 0
         self.subscription_count = self.subscription_size = 0
         self.foreign_count = self.foreign_size = 0
         self._exact: dict[str, Route[R] | Entry[R]] = {}
@@ -106,8 +103,6 @@ class Routes(Generic[R]):
             self._entry(name, filed).routes[receiver] = route
         if known is None:
             self._count(1, name)
-            if filed is None or (isinstance(filed, Entry) and len(filed.routes) == 1):
-                self.filter_count += 1
         self._changed((name,))
         return known is None
 
@@ -118,7 +113,6 @@ class Routes(Generic[R]):
         shared = entry.groups.get(name)
         if shared is None:
             shared = entry.groups[name] = SharedRoute(SharedGroup(name, filter, self._pick()))
-            self.filter_count += 1
             self._changed((filter,))
         else:
             self.version += 1  # matches name the group, so they hold
@@ -260,9 +254,6 @@ class Routes(Generic[R]):
         self._count(-1, filter)
         if isinstance(filed, Entry):
             del filed.routes[receiver]
-            self.filter_count -= not filed.routes
-        else:
-            self.filter_count -= 1
         if isinstance(filed, Route) or filed.unused:
             self._discard(plain)
         return plain
@@ -276,7 +267,6 @@ class Routes(Generic[R]):
         self._count(-1, group.full_filter)
         if len(group):
             return ""
-        self.filter_count -= 1
         del filed.groups[name]
         if filed.unused:
             self._discard(filter)

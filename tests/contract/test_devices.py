@@ -25,7 +25,7 @@ def test_the_formats_are_frozen() -> None:
     assert encode_command(PLAIN) == b'\x10{"id":"c1","target":"d1","state":"queued","accepted_at":1000.5}'
     assert decode_command(encode_command(FULL)) == FULL
     device = decode_device(b'\x10{"gateway":"g","device":"d","first_seen":1.0,"last_seen":2.0,"new":true}')
-    assert (device.target, device.readings) == ("g/d", 0)
+    assert (device.gateway, device.device, device.readings) == ("g", "d", 0)
     assert decode_shadow(b'\x11{"version":3,"values":{"t":1}}').values == {"t": 1}
 
 

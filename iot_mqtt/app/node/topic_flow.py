@@ -49,11 +49,6 @@ class TopicDesk:
         self._second = self._seen = self._next = 0
         self._random = Random(1)
 
-    @property
-    def armed(self) -> bool:
-        """Whether it is counted now."""
-        return bool(self._plain)
-
     def seconds(self) -> float:
         """How long it has been counted; it goes on for a while from now."""
         self._arm()

@@ -138,4 +138,3 @@ class Clustering:
     #: For CONNECT, for sessions and SUBSCRIBE, and for the readers of other nodes' logs.
     claims: Claims
     sessions: OwnSessions
-    links: Links

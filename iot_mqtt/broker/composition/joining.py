@@ -77,4 +77,4 @@ def make_clustering(
     )
     turn.at_end = (forwarding.end_turn, *turn.at_end)
     turn.at_commit = (departed.committed, retained.committed, forwarding.committed, *turn.at_commit)
-    return Clustering(node, own, homes, claims, others, links)
+    return Clustering(node, own, homes, claims, others)

@@ -158,11 +158,6 @@ class Connection(AnswerWriter):
         self.stash: list[object] | None = None
 
     @property
-    def kind(self) -> Kind:
-        """What kind of client its listener is for."""
-        return self.serving.kind
-
-    @property
     def durable_sessions(self) -> bool:
         """See ``Kind``."""
         return self.serving.kind.durable_sessions

@@ -80,7 +80,7 @@ class SharedGroups:
         self._ids = ids = PacketIds()
         dispatch = Dispatch(sending, ids, counters, node.clock)
         self._member_side = MemberSide(registry, sessions, link, dispatch, progress, counters)
-        self._book = book = LeaseBook(registry, records, int(node.clock.wall()) % LATEST)
+        book = LeaseBook(registry, records, int(node.clock.wall()) % LATEST)
         self._search = LeaseSearch(book, store, sessions, node.clock, self._member_side.answer_all)
         self._leases = Leases(registry, book, self._search, records, link, counters)
         self._flights = MemberFlights(progress, book, self._member_side, ids, turn.reserve)

@@ -129,11 +129,6 @@ class Holding:
         """That wait for the sink."""
         return len(self._held)
 
-    @property
-    def messages(self) -> int:
-        """That are not acknowledged for that."""
-        return sum(held.count for held in self._held.values())
-
     def held_for(self, client_id: str) -> int:
         """Messages of a client that are not acknowledged for that."""
         return sum(

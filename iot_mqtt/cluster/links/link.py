@@ -127,11 +127,6 @@ class Link:
         self._ask_at = self._ask_pause = 0.0
 
     @property
-    def expected(self) -> int:
-        """The number of the item that comes next."""
-        return self._arrivals.expected
-
-    @property
     def ahead(self) -> float | None:
         """Seconds that the peer's wall clock is ahead of ours; None: not known, or the peer is not heard."""
         return self.clock.ahead if self.up else None

@@ -24,8 +24,6 @@ class Beacon:
         self._seconds = timeout / BEATS
         self._timer: Timer | None = None
         self._stopped = False
-        #: What came and was no heartbeat.
-        self.bad = 0
 
     async def start(self) -> None:
         """Listen, and speak once there is something to say."""
@@ -55,7 +53,6 @@ class Beacon:
         try:
             member = load(payload[2 : 2 + size].decode(), payload[2 + size :])
         except (BadEntry, UnicodeDecodeError):
-            self.bad += 1
             return
         if kind == ALIVE:
             self._registry.heard(member)

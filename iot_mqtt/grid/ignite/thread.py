@@ -25,7 +25,6 @@ from iot_mqtt.grid.ignite.settings import NOT_YET, Address, IgniteSettings
 from iot_mqtt.pipeline.tls_client import ClientTls
 from iot_mqtt.ports.grid import CacheName
 
-log = logging.getLogger(__name__)
 # It logs every attempt to connect with a traceback; what matters of that is told here.
 logging.getLogger("pyignite").setLevel(logging.CRITICAL)
 

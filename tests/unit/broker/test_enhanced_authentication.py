@@ -310,7 +310,7 @@ def test_nothing_but_auth_is_served_during_the_exchange(node: Node) -> None:
     client.send(Subscribe(1, (Request("a", 0),)))
     assert welcome(client).reason is ReasonCode.PROTOCOL_ERROR
     assert client.closed
-    assert node.broker.routing.routes.filter_count == 0
+    assert node.broker.routing.routes.subscription_count == 0
 
 
 def test_an_exchange_that_does_not_end_keeps_no_session(node: Node) -> None:

@@ -189,7 +189,8 @@ def test_a_subscribe_whose_suback_cannot_come_is_not_served(filters: int) -> Non
     assert [len(suback.reasons) for suback in client.take(Suback)] == ([filters] if fits else [])
     assert client.farewell is (None if fits else TOO_LARGE)
     assert client.closed is not fits
-    assert node.broker.routing.routes.filter_count == node.records(CacheName.SUBSCRIPTIONS) == (filters if fits else 0)
+    made = filters if fits else 0
+    assert node.broker.routing.routes.subscription_count == node.records(CacheName.SUBSCRIPTIONS) == made
 
 
 def test_an_unsubscribe_whose_unsuback_cannot_come_is_not_served() -> None:
@@ -200,7 +201,7 @@ def test_an_unsubscribe_whose_unsuback_cannot_come_is_not_served() -> None:
     client.send(Unsubscribe(2, tuple(f"f/{number}" for number in range(28))))
     assert client.farewell is TOO_LARGE
     assert client.closed
-    assert node.broker.routing.routes.filter_count == 1
+    assert node.broker.routing.routes.subscription_count == 1
 
 
 def test_a_challenge_that_cannot_come_ends_the_exchange() -> None:

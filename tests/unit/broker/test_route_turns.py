@@ -92,7 +92,7 @@ def test_sessions_that_end_at_once_leave_a_turn_for_others(count: int) -> None:
     assert passes(node, left(node)) > 2 * count
     assert left(node) == 1
     assert node.broker.lifecycle.subscriptions.count == 1
-    assert node.broker.routing.routes.filter_count == 1
+    assert node.broker.routing.routes.subscription_count == 1
 
 
 @pytest.mark.parametrize("end", [lose, expire, purge, take_over], ids=lambda end: end.__name__)

@@ -57,7 +57,7 @@ def test_how_long_a_session_lasts(version: ProtocolVersion, clean: bool, expiry:
         assert node.session("c").connection is None
         node.advance(2)
     assert node.broker.sessions.get("c") is None
-    assert node.broker.routing.routes.filter_count == 0
+    assert node.broker.routing.routes.subscription_count == 0
     assert node.records(*OF_SESSIONS) == 0
     assert not present(node, version)
 

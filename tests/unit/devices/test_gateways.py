@@ -8,7 +8,8 @@ import pytest
 
 from iot_mqtt.devices import DevicesSettings
 from iot_mqtt.devices.link.services import Verdict
-from iot_mqtt.ports.devices import NO_SEQUENCE, StoredSequence
+from iot_mqtt.devices.registry import Devices
+from iot_mqtt.ports.devices import NO_SEQUENCE, StoredDevice, StoredSequence
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.unit.broker.harness import Client, run
 from tests.unit.devices.devicekit import DeviceNode, LetIn, confirm, order, states
@@ -24,6 +25,19 @@ def gateway(node: DeviceNode, *, epoch: int = 0, peer: str = "p1", user: str | N
     devices.known("gw", lambda: None)
     devices.login("gw", codec="acme", version="1.2", peer=peer, epoch=epoch)
     return client
+
+
+def fresh(devices: Devices, sequence: int) -> bool:
+    """Whether a frame of the gateway is new; it is taken then."""
+    new = devices.is_fresh("gw", sequence)
+    if new:
+        devices.taken("gw", sequence)
+    return new
+
+
+def target(stored: StoredDevice) -> str:
+    """As it stands behind ``down/`` and ``up/``."""
+    return f"{stored.gateway}/{stored.device}" if stored.device else stored.gateway
 
 
 def test_puback_of_a_gateway_is_no_answer() -> None:
@@ -229,16 +243,16 @@ def test_sequences_are_known_over_restarts_and_begin_anew_with_an_epoch() -> Non
     node = DeviceNode()
     gateway(node, epoch=7)
     devices = node.accompanied.devices
-    assert [devices.fresh("gw", number) for number in (1, 2, 2, 1, 5)] == [True, True, False, False, True]
+    assert [fresh(devices, number) for number in (1, 2, 2, 1, 5)] == [True, True, False, False, True]
     node.broker.turn.plan()
     node.turn()
     node.restart()
     devices = node.accompanied.devices
     devices.known("gw", lambda: None)
     assert devices.login("gw", codec="acme", version="1", peer="p", epoch=7) == 5
-    assert not devices.fresh("gw", 5)
+    assert not fresh(devices, 5)
     assert devices.login("gw", codec="acme", version="1", peer="p", epoch=8) == NO_SEQUENCE
-    assert devices.fresh("gw", 0)
+    assert fresh(devices, 0)
 
 
 def logged_in(node: DeviceNode, user: str | None = None) -> int:
@@ -255,7 +269,7 @@ def test_a_sequence_is_of_the_user_whose_gateway_it_is(*, restart: bool) -> None
     node = DeviceNode(authenticator=LetIn())
     devices = node.accompanied.devices
     gateway(node, user="mallory").lose()
-    assert devices.fresh("gw", 2**53 - 1)
+    assert fresh(devices, 2**53 - 1)
     devices.left("gw", "p1")
     node.turn()
     new = NO_SEQUENCE
@@ -265,7 +279,7 @@ def test_a_sequence_is_of_the_user_whose_gateway_it_is(*, restart: bool) -> None
             devices = node.accompanied.devices
         assert (user, logged_in(node, user)) == (user, safe)
         if safe == NO_SEQUENCE:
-            assert devices.fresh("gw", 0)
+            assert fresh(devices, 0)
             node.turn()
 
 
@@ -278,7 +292,7 @@ def test_a_sequence_of_before_there_were_owners_is_whose_gateway_comes_first() -
     node.restart()
     devices = node.accompanied.devices
     assert logged_in(node, "ann") == 5
-    assert devices.fresh("gw", 6)
+    assert fresh(devices, 6)
     node.turn()
     assert logged_in(node, "bob") == NO_SEQUENCE
 
@@ -288,7 +302,7 @@ def test_a_sequence_is_forgotten_with_its_gateway() -> None:
     node = DeviceNode(DevicesSettings(max_devices=1, seen_interval=0.1))
     devices = node.accompanied.devices
     gateway(node).lose()
-    devices.fresh("gw", 7)
+    fresh(devices, 7)
     devices.left("gw", "p1")
     node.turn()
     assert run(node.kept.sequence("gw")) is not None
@@ -302,11 +316,11 @@ def test_a_first_frame_that_was_refused_leaves_nothing_behind() -> None:
     node = DeviceNode()
     devices = node.accompanied.devices
     gateway(node)
-    assert devices.fresh("gw", 0) and not devices.fresh("gw", 0)
+    assert fresh(devices, 0) and not fresh(devices, 0)
     devices.not_taken("gw", NO_SEQUENCE)
     node.turn()
     assert run(devices.sequence("gw")) is None
-    assert devices.fresh("gw", 0)
+    assert fresh(devices, 0)
     node.turn()
     assert run(devices.sequence("gw")) == StoredSequence(0, 0, "")
 
@@ -316,13 +330,13 @@ def test_a_sequence_is_looked_at_and_forgotten_by_an_operator() -> None:
     node = DeviceNode(authenticator=LetIn())
     devices = node.accompanied.devices
     gateway(node, user="ann")
-    assert devices.fresh("gw", 2**53 - 1)
+    assert fresh(devices, 2**53 - 1)
     node.turn()
     assert run(devices.sequence("gw")) == StoredSequence(0, 2**53 - 1, "ann")
-    assert not devices.fresh("gw", 1)
+    assert not fresh(devices, 1)
     assert run(devices.forget_sequence("gw"))
     assert run(devices.sequence("gw")) is None
-    assert [devices.fresh("gw", number) for number in (0, 0, 1)] == [True, False, True]
+    assert [fresh(devices, number) for number in (0, 0, 1)] == [True, False, True]
     node.turn()
     assert not run(devices.forget_sequence("nobody"))
 
@@ -336,7 +350,7 @@ def test_a_sequence_is_safe_exactly_with_its_readings() -> None:
         reader.subscribe("up/#", qos=1)
         reader.lose()
         node.hold()
-        node.accompanied.devices.fresh("gw", 1)
+        fresh(node.accompanied.devices, 1)
         link.publish("up/gw/dev1", b"{}", qos=1)
         node.restart(written=written)
         devices = node.accompanied.devices
@@ -378,8 +392,8 @@ def test_gateways_and_devices_are_remembered() -> None:
     node.pass_time(1)
     began = node.clock.wall()
     (first, second) = run(devices.page(None, None, 10))
-    assert (first.target, first.online, first.codec, first.version, first.address) == ("gw", True, "acme", "1.2", "p1")
-    assert (second.target, second.readings) == ("gw/dev1", 3)
+    assert (target(first), first.online, first.codec, first.version, first.address) == ("gw", True, "acme", "1.2", "p1")
+    assert (target(second), second.readings) == ("gw/dev1", 3)
     node.advance(5)
     devices.seen("gw", "dev1")
     node.accompanied.stopping()
@@ -450,14 +464,14 @@ def test_whoever_is_connected_is_not_thrown_out() -> None:
         devices.login(f"other-{number}", codec="acme", version="1", peer="p")
         devices.left(f"other-{number}", "p")
         node.pass_time(1)
-    assert [one.target for one in run(devices.page(None, None, 10))] == ["gw", "gw/dev1", "other-8", "other-9"]
+    assert [target(one) for one in run(devices.page(None, None, 10))] == ["gw", "gw/dev1", "other-8", "other-9"]
     for name in ("other-8", "other-9"):
         devices.login(name, codec="acme", version="1", peer="p")
     before = devices.forgotten
     devices.login("one-too-many", codec="acme", version="1", peer="p")
     node.pass_time(1)
     assert devices.forgotten == before + 1 and devices.connected == 4
-    assert [one.target for one in run(devices.page(None, None, 10))] == ["gw", "gw/dev1", "other-8", "other-9"]
+    assert [target(one) for one in run(devices.page(None, None, 10))] == ["gw", "gw/dev1", "other-8", "other-9"]
     devices.left("one-too-many", "p")
 
 
@@ -470,7 +484,7 @@ def test_one_gateway_does_not_fill_it_for_all_others() -> None:
     for number in range(10):
         devices.seen("gw", f"dev{number}")
         node.pass_time(1)
-    known = [one.target for one in run(devices.page(None, None, 100))]
+    known = [target(one) for one in run(devices.page(None, None, 100))]
     assert known == ["gw", "gw/dev7", "gw/dev8", "gw/dev9", "other/dev"]
     assert devices.forgotten == 7
 
@@ -488,7 +502,7 @@ def test_a_client_that_wants_its_own_commands_is_a_device() -> None:
 
     def known() -> list[tuple[str, str, str, bool, int]]:
         return [
-            (one.target, one.codec, one.version, one.online, one.logins) for one in run(devices.page(None, None, 9))
+            (target(one), one.codec, one.version, one.online, one.logins) for one in run(devices.page(None, None, 9))
         ]
 
     assert known() == [("press-7", "mqtt", "5.0", True, 1)]
