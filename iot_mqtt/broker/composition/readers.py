@@ -6,7 +6,7 @@ from functools import partial
 
 from iot_mqtt.broker.composition.routing import Routing
 from iot_mqtt.broker.composition.runtime import Runtime
-from iot_mqtt.broker.readers.application_turns import ApplicationTurns
+from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.readers.census import Census
 from iot_mqtt.broker.readers.elsewhere import Elsewhere
 from iot_mqtt.broker.readers.elsewhere_count import ElsewhereCount
@@ -19,6 +19,7 @@ from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.broker.shared_groups import SharedGroups
+from iot_mqtt.broker.turn_effort import TurnEffort
 from iot_mqtt.broker.upkeep import Upkeep
 
 
@@ -36,7 +37,7 @@ class Readers:
             self.outflow,
             self.progress,
             self.replay_turns,
-            ApplicationTurns(settings.application.messages_a_turn, call_soon),
+            TurnEffort(settings.application.messages_a_turn, call_soon, LogCursor.read_on),
             counters,
             clock,
             call_soon,

@@ -49,9 +49,10 @@ class SessionCursor(OrderedCursor):
     def begin_read(self) -> None:
         self._here.progress.begin(self.session)
         if self.session.application and self.ahead is None:
-            count = min(self.room(), self._here.read_messages)
-            if self._here.application_turns.must_wait(self, count):
+            turns = self._here.application_turns
+            if turns.must_wait(self):
                 return
+            turns.effort.left -= min(self.room(), self._here.read_messages)
         super().begin_read()
 
     def lose(self, count: int) -> None:

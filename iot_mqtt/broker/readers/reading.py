@@ -8,10 +8,11 @@ from typing import Any, Protocol
 from mypy_extensions import mypyc_attr
 
 from iot_mqtt.broker.kept_session import KeptSession
-from iot_mqtt.broker.readers.application_turns import ApplicationTurns
+from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.readers.replay_turns import ReplayTurns
 from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.turn_effort import TurnEffort
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 
@@ -80,7 +81,7 @@ class Reading:
         outflow: Outflow,
         progress: Written,
         replay_turns: ReplayTurns,
-        application_turns: ApplicationTurns,
+        application_turns: TurnEffort[LogCursor],
         counters: Counters,
         clock: Clock,
         call_soon: Callable[[Callable[[], None]], None],
@@ -89,6 +90,8 @@ class Reading:
         self.outflow = outflow
         self.progress = progress
         self.replay_turns = replay_turns
+        #: In messages that are read. Applications that are behind read the log in turns, so that devices are not kept
+        #: waiting by how fast they take it.
         self.application_turns = application_turns
         self.counters = counters
         self.clock = clock

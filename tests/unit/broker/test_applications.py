@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from iot_mqtt.broker.readers.application_turns import ApplicationTurns
 from iot_mqtt.broker.settings import ApplicationSettings, LogUse, MqttSettings
+from iot_mqtt.broker.turn_effort import TurnEffort
 from iot_mqtt.codec import Connack
 from iot_mqtt.ports.limits import Limits
 from tests.unit.broker.harness import Node
@@ -95,7 +95,6 @@ def test_several_that_are_behind_get_everything() -> None:
 
 def test_a_share_is_divided_in_the_order_of_asking() -> None:
     soon: list[Callable[[], None]] = []
-    turns = ApplicationTurns(10, soon.append)
     went: list[str] = []
 
     class Reader:
@@ -103,11 +102,13 @@ def test_a_share_is_divided_in_the_order_of_asking() -> None:
             self.name, self.left = name, 3
 
         def read_on(self) -> None:
-            if self.left and not turns.must_wait(self, 10):
+            if self.left and not turns.must_wait(self):
+                turns.effort.left -= 10
                 went.append(self.name)
                 self.left -= 1
                 soon.append(self.read_on)
 
+    turns: TurnEffort[Reader] = TurnEffort(10, soon.append, Reader.read_on)
     readers = [Reader(name) for name in "abc"]
     for reader in readers:
         reader.read_on()
