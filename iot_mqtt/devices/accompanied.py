@@ -16,7 +16,7 @@ from iot_mqtt.devices.book import Book
 from iot_mqtt.devices.changes import Changes
 from iot_mqtt.devices.commands import Commands
 from iot_mqtt.devices.departures import Departures, Fetching
-from iot_mqtt.devices.elsewhere import LOOK_SECONDS, Asking, Elsewhere
+from iot_mqtt.devices.elsewhere import LOOK_SECONDS, Elsewhere, Others
 from iot_mqtt.devices.letters import Letters
 from iot_mqtt.devices.link.messages import is_name
 from iot_mqtt.devices.looking import Looking
@@ -104,7 +104,7 @@ class Accompanied:
         #: What takes commands from Kafka, if something does.
         self.letters: Letters | None = None
 
-    def join(self, asking: Asking) -> None:
+    def join(self, asking: Others) -> None:
         """There are other nodes; before anything is loaded."""
         self.elsewhere.join(asking)
         self.devices.join(asking)

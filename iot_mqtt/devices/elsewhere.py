@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +23,7 @@ from iot_mqtt.devices.book import told_last
 from iot_mqtt.errors import MqttError, Unavailable
 from iot_mqtt.ports.devices import DeviceStore, State, StoredCommand, owner_of, replace
 from iot_mqtt.ports.directory import Conflict
+from iot_mqtt.ports.questions import Asking
 from iot_mqtt.ports.store import StoredSession
 
 if TYPE_CHECKING:
@@ -44,16 +45,12 @@ NOBODYS = 60.0
 TELLING = 10.0
 
 
-class Asking(Protocol):
-    """How to ask the other nodes; ``cluster.questions`` is one."""
-
-    answers: dict[str, Callable[[bytes], bytes]]
+class Others(Asking, Protocol):
+    """The other nodes."""
 
     def all_heard(self) -> bool:
         """Whether it is known of every node on the list what it wants; if not, all commands are in the log."""
         ...
-
-    def ask_all(self, name: str, body: bytes) -> Awaitable[Mapping[int, bytes | str]]: ...
 
 
 class KeptSessions(Protocol):
@@ -82,7 +79,7 @@ class Elsewhere:
         self._kept = kept
         self._routes = routes
         self._clock = clock
-        self._asking: Asking | None = None
+        self._asking: Others | None = None
         #: (owner, id) of what was committed in this turn.
         self._news: list[tuple[str, str]] = []
         self._looking = False
@@ -109,7 +106,7 @@ class Elsewhere:
         owner = owner_of(target)
         return (owner, command_id) if owner and self._book.get(owner, command_id) is None else None
 
-    def join(self, asking: Asking) -> None:
+    def join(self, asking: Others) -> None:
         """There are other nodes."""
         self._asking = asking
         asking.answers[ACCEPTED] = self._heard

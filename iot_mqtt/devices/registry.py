@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from iot_mqtt.broker.driving import RETRY_SECONDS, drive
 from iot_mqtt.devices.changes import Changes
 from iot_mqtt.devices.remembered import Key, Remembered, Seen
-from iot_mqtt.devices.sequences import Asking, Sequences
+from iot_mqtt.devices.sequences import Sequences
 from iot_mqtt.devices.settings import DevicesSettings
 from iot_mqtt.ports.devices import DeviceStore, StoredDevice, StoredSequence, replace
+from iot_mqtt.ports.questions import Asking
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.sessions.sessions import Sessions

@@ -8,13 +8,13 @@ this one. Written with the readings.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from iot_mqtt.devices.changes import Changes
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.access import user_of
 from iot_mqtt.ports.devices import NO_SEQUENCE, DeviceStore, StoredSequence, replace
+from iot_mqtt.ports.questions import Asking
 
 if TYPE_CHECKING:
     from iot_mqtt.broker.sessions.sessions import Sessions
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FORGET: Final = "devices.sequence"
-
-
-class Asking(Protocol):
-    """How to ask the other nodes; ``cluster.questions`` is one."""
-
-    answers: dict[str, Callable[[bytes], bytes]]
-
-    def ask_all(self, name: str, body: bytes) -> Awaitable[Mapping[int, bytes | str]]: ...
 
 
 class Sequences:

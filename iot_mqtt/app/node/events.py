@@ -14,9 +14,9 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -31,6 +31,7 @@ from iot_mqtt.metrics.alarms import AlarmBook
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.events import ALARM_CLEARED, ALARM_RAISED, KEPT, Event, Events
+from iot_mqtt.ports.questions import AskingLater
 
 log = logging.getLogger(__name__)
 
@@ -46,16 +47,6 @@ TICK: Final = 1.0
 _PLACE: Final = re.compile(r"[0-9a-f]{1,16}\.[0-9]{1,15}")
 
 
-class Asking(Protocol):
-    """How to ask other nodes; ``cluster.questions`` is one."""
-
-    later: dict[str, Callable[[bytes], Awaitable[bytes]]]
-
-    def ask_all(
-        self, name: str, body: bytes, within: float, only: Collection[int] | None
-    ) -> Awaitable[Mapping[int, bytes | str]]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Sources:
     """What a node that serves has to tell."""
@@ -65,10 +56,10 @@ class Sources:
     clients: Callable[[], int]
     alarms: Callable[[], tuple[str, ...]]
     members: Callable[[], Iterable[MemberInfo]]
-    asking: Asking | None = None
+    asking: AskingLater | None = None
 
 
-def sources_of(broker: Composition, view: View, devices: Accompanied, asking: Asking | None) -> Sources:
+def sources_of(broker: Composition, view: View, devices: Accompanied, asking: AskingLater | None) -> Sources:
     """Of a broker with what is beside it."""
     devices.telling.events = broker.monitoring.events
     connections = broker.clients.connections

@@ -22,7 +22,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from iot_mqtt.admin.streams import Stream, event_bytes
 from iot_mqtt.admin.trace_resources import Wanted
-from iot_mqtt.app.node.events import Asking, Sources
+from iot_mqtt.app.node.events import Sources
 from iot_mqtt.app.node.frame_traces import FrameTraces
 from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.broker.recorder import Recorded, Recorder, is_over
@@ -30,6 +30,7 @@ from iot_mqtt.codec.describing import Splitter, described, described_one
 from iot_mqtt.devices.link import WatchedLinks
 from iot_mqtt.ports.addresses import host_of
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.questions import AskingLater
 from iot_mqtt.topics import matches
 
 log = logging.getLogger(__name__)
@@ -249,7 +250,7 @@ class TraceDesk:
             await self._pause(LOOK)
         self._close(id)
 
-    async def _there(self, asking: Asking, member: MemberInfo, id: str, wanted: Wanted, stream: Stream) -> None:
+    async def _there(self, asking: AskingLater, member: MemberInfo, id: str, wanted: Wanted, stream: Stream) -> None:
         question = json.dumps({"id": id, **wanted.asdict()}).encode()
         while not stream.ended:
             answers = await asking.ask_all(QUESTION, question, 5.0, (member.number,))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
 
-from iot_mqtt.broker.cluster.rebalancing import Asking, Rebalancing
+from iot_mqtt.broker.cluster.rebalancing import Rebalancing
 from iot_mqtt.broker.cluster.references import LeastLoaded
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.handlers import Requests
@@ -22,6 +22,7 @@ from iot_mqtt.broker.views.sessions_view import SessionsView
 from iot_mqtt.broker.views.subscriptions_view import SubscriptionsView
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.ports.log import Breath
+from iot_mqtt.ports.questions import Asking
 from iot_mqtt.ports.registry import Member, Registry
 from iot_mqtt.ports.status import UplinkInfo
 

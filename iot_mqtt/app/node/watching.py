@@ -17,7 +17,7 @@ from iot_mqtt.admin.trace_resources import TraceResources
 from iot_mqtt.app.config.folders import history_file, recorder_dir, webhooks_dir
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.event_topics import EventTopics
-from iot_mqtt.app.node.events import Asking, EventDesk, sources_of
+from iot_mqtt.app.node.events import EventDesk, sources_of
 from iot_mqtt.app.node.figures import LOOK_SECONDS as FIGURES_SECONDS
 from iot_mqtt.app.node.figures import NodeFigures
 from iot_mqtt.app.node.packets import PacketDesk
@@ -41,6 +41,7 @@ from iot_mqtt.metrics.webhooks import WebhooksCollector
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.log import Breath
+from iot_mqtt.ports.questions import AskingLater
 from iot_mqtt.values import Message
 
 
@@ -102,7 +103,7 @@ class Watching:
         self._repeat(SAMPLE_SECONDS, self._figures.sample)
 
     def tell(
-        self, broker: Composition, view: View, devices: Accompanied, asking: Asking | None, links: WatchedLinks
+        self, broker: Composition, view: View, devices: Accompanied, asking: AskingLater | None, links: WatchedLinks
     ) -> None:
         """Tell what happens to whoever listens; ``links``: to gateways."""
         sources = sources_of(broker, view, devices, asking)

@@ -13,30 +13,19 @@ part: its clients are on their way already, and it takes none.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import Protocol
 
 from iot_mqtt.broker.cluster.references import LeastLoaded
 from iot_mqtt.broker.connections.draining import Draining
 from iot_mqtt.broker.facade import MAX_RATE, ShareInfo
+from iot_mqtt.ports.questions import Asking
 from iot_mqtt.ports.registry import Member
 
 #: The question by this name.
 REBALANCE = "rebalance"
 #: A node that has a tenth more than the mean has a surplus; less is not worth a reconnect.
 TOLERANCE = 0.1
-
-
-class Asking(Protocol):
-    """How to ask the other nodes; ``cluster.questions`` is one."""
-
-    #: Name → what makes the answer of a question's body.
-    answers: dict[str, Callable[[bytes], bytes]]
-
-    def ask_all(self, name: str, body: bytes) -> Awaitable[Mapping[int, bytes | str]]:
-        """Answers by number, or why there is none, in words."""
-        ...
 
 
 def surplus(clients: int, others: Iterable[int]) -> tuple[int, int]:

@@ -13,14 +13,14 @@ is not waited for: what its sessions lose is counted by nobody, and that is said
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
 
 from iot_mqtt.broker.losses import Cause
 from iot_mqtt.broker.readers.census import Census
 from iot_mqtt.broker.readers.logs import Logs
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.log import writer_of
+from iot_mqtt.ports.questions import AskingLater
 
 log = logging.getLogger(__name__)
 
@@ -31,22 +31,11 @@ WRITE_OFF, ORDERED = "log.write_off", "log.drop_ordered"
 WITHIN = 30.0
 
 
-class Asking(Protocol):
-    """How to ask the other nodes; ``cluster.questions`` is one."""
-
-    #: Name → what makes the answer of a question's body, in time.
-    later: dict[str, Callable[[bytes], Awaitable[bytes]]]
-
-    def ask_all(self, name: str, body: bytes, within: float) -> Awaitable[Mapping[int, bytes | str]]:
-        """Answers by number, or why there is none, in words."""
-        ...
-
-
 class SharedLosses:
     """An ``upkeep.Follower``: all nodes that read the log, as one."""
 
     def __init__(
-        self, asking: Asking, logs: Logs, census: Census, counters: Counters, note: Callable[[Cause], None]
+        self, asking: AskingLater, logs: Logs, census: Census, counters: Counters, note: Callable[[Cause], None]
     ) -> None:
         """``note``: told before and after losses here why there are more of them."""
         self._asking = asking

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 import pytest
 
@@ -31,7 +31,9 @@ class Asked:
         #: Node 1 does not answer.
         self.silent = False
 
-    async def ask_all(self, name: str, body: bytes, within: float) -> Mapping[int, bytes | str]:
+    async def ask_all(
+        self, name: str, body: bytes, within: float, only: Collection[int] | None = None
+    ) -> Mapping[int, bytes | str]:
         return {1: "no answer in time" if self.silent else await self.later[name](body)}
 
 

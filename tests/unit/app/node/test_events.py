@@ -91,7 +91,7 @@ class Link:
         self._cluster = cluster
 
     async def ask_all(
-        self, name: str, body: bytes, within: float, only: Collection[int] | None
+        self, name: str, body: bytes, within: float, only: Collection[int] | None = None
     ) -> Mapping[int, bytes | str]:
         found: dict[int, bytes | str] = {}
         for number in only or ():
