@@ -17,7 +17,7 @@ from dataclasses import replace
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.cluster.registry.lease import Lease
-from iot_mqtt.cluster.registry.telling import nobody, nothing, tell_members, tell_state
+from iot_mqtt.cluster.registry.telling import nobody, tell
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.registry import Member, RegistryState
@@ -153,7 +153,7 @@ class MemoryRegistry:
 
     def __init__(self, node_id: str, ensemble: MemoryEnsemble) -> None:
         self.on_state: Callable[[RegistryState], None] = nobody
-        self.on_members: Callable[[], None] = nothing
+        self.on_members: Callable[[], None] = nobody
         self.session: _Session | None = None
         self._node_id = node_id
         self._ensemble = ensemble
@@ -274,11 +274,11 @@ class MemoryRegistry:
         self._members = {name: member for name, member in self._members.items() if name != self._node_id}
         registering, self._registering = self._registering, None
         if was is not RegistryState.LOST:
-            tell_state(self.on_state, self._state)
+            tell(self.on_state, self._state)
         if registering is not None:
             registering.errback(Unavailable(why))
         if own is not None:
-            tell_members(self.on_members)
+            tell(self.on_members)
 
     def replaced(self, session: _Session) -> None:
         if self.session is session:
@@ -290,7 +290,7 @@ class MemoryRegistry:
             members = self._ensemble.listing()
             if members != self._members:
                 self._members = members
-                tell_members(self.on_members)
+                tell(self.on_members)
 
     # Its own.
 
@@ -321,9 +321,9 @@ class MemoryRegistry:
         self._trouble = None
         if self._state is not RegistryState.CONNECTED:
             self._state = RegistryState.CONNECTED
-            tell_state(self.on_state, self._state)
+            tell(self.on_state, self._state)
         if different:
-            tell_members(self.on_members)
+            tell(self.on_members)
         registering, self._registering = self._registering, None
         if registering is not None:
             registering.callback(None)
@@ -338,7 +338,7 @@ class MemoryRegistry:
         self._trouble = "the connection is lost; the list of nodes may be old"
         if self._state is RegistryState.CONNECTED:
             self._state = RegistryState.SUSPENDED
-            tell_state(self.on_state, self._state)
+            tell(self.on_state, self._state)
 
     def _drop_leases(self) -> None:
         leases, self._leases = self._leases, []

@@ -28,6 +28,7 @@ from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.metrics.alarms import AlarmBook
+from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.events import ALARM_CLEARED, ALARM_RAISED, KEPT, Event, Events
@@ -230,12 +231,7 @@ class EventDesk:
             if heard:
                 listener.missing(member.node_id, answer)
             heard = False
-            await self._pause()
-
-    def _pause(self) -> Deferred[None]:
-        waiting: Deferred[None] = Deferred()
-        self._clock.call_later(AGAIN, lambda: waiting.callback(None))
-        return waiting
+            await pause(self._clock, AGAIN)
 
 
 class _Listener:

@@ -28,6 +28,7 @@ from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.broker.recorder import Recorded, Recorder, is_over
 from iot_mqtt.codec.describing import Splitter, described, described_one
 from iot_mqtt.devices.link import WatchedLinks
+from iot_mqtt.pause import pause
 from iot_mqtt.ports.addresses import host_of
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.questions import AskingLater
@@ -247,7 +248,7 @@ class TraceDesk:
     async def _here(self, id: str, stream: Stream) -> None:
         while not stream.ended and (trace := self._traces.get(id)) is not None:
             _put(stream, self._node, trace.take())
-            await self._pause(LOOK)
+            await pause(self._clock, LOOK)
         self._close(id)
 
     async def _there(self, asking: AskingLater, member: MemberInfo, id: str, wanted: Wanted, stream: Stream) -> None:
@@ -257,10 +258,10 @@ class TraceDesk:
             answer = answers.get(member.number, "it is not there")
             if isinstance(answer, str):
                 stream.put(event_bytes("missing", {"node": member.node_id, "reason": answer}))
-                await self._pause(2.0)
+                await pause(self._clock, 2.0)
                 continue
             _put(stream, member.node_id, json.loads(answer))
-            await self._pause(LOOK)
+            await pause(self._clock, LOOK)
 
     async def _answer(self, body: bytes) -> bytes:
         asked = json.loads(body)
@@ -271,11 +272,6 @@ class TraceDesk:
     def _follow(self, following: Any) -> None:
         waiting: Deferred[None] = ensureDeferred(following)
         waiting.addErrback(lambda failure: log.error("a trace ended: %s", failure.value))
-
-    def _pause(self, seconds: float) -> Deferred[None]:
-        waiting: Deferred[None] = Deferred()
-        self._clock.call_later(seconds, lambda: waiting.callback(None))
-        return waiting
 
 
 def _put(stream: Stream, node: str, found: Mapping[str, Any]) -> None:

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
 from iot_mqtt.cluster.registry.lease import Lease
-from iot_mqtt.cluster.registry.telling import nobody, nothing, tell_members, tell_state
+from iot_mqtt.cluster.registry.telling import nobody, tell
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.registry import Member, RegistryState
@@ -39,7 +39,7 @@ class StaticRegistry:
         if node_id not in nodes:
             raise ValueError(f"this node, {node_id}, is not among the nodes of the cluster: {', '.join(sorted(nodes))}")
         self.on_state: Callable[[RegistryState], None] = nobody
-        self.on_members: Callable[[], None] = nothing
+        self.on_members: Callable[[], None] = nobody
         #: Heartbeats that were not listened to: of nodes that are not listed, or of an earlier life.
         self.refused: Counter[str] = Counter()
         self._node_id = node_id
@@ -190,9 +190,9 @@ class StaticRegistry:
         own = self._members.get(self._node_id)
         self._members = {name: member for name, member in self._members.items() if name != self._node_id}
         if was is not RegistryState.LOST:
-            tell_state(self.on_state, self._state)
+            tell(self.on_state, self._state)
         if own is not None:
-            tell_members(self.on_members)
+            tell(self.on_members)
 
     def _wait(self) -> None:
         self._timer = self._clock.call_later(self._timeout / 8, self._tick)
@@ -221,9 +221,9 @@ class StaticRegistry:
         if self._state is not RegistryState.CONNECTED or min(members) != self._node_id:
             self._drop_leases()
         if self._state is not was:
-            tell_state(self.on_state, self._state)
+            tell(self.on_state, self._state)
         if different:
-            tell_members(self.on_members)
+            tell(self.on_members)
 
     def _drop_leases(self) -> None:
         leases, self._leases = self._leases, {}

@@ -4,36 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, ParamSpec
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from iot_mqtt.ports.registry import RegistryState
-
 log = logging.getLogger(__name__)
 
-
-def nobody(_state: RegistryState) -> None:
-    """Who listens for states until somebody does."""
+P = ParamSpec("P")
 
 
-def nothing() -> None:
-    """Who listens for members until somebody does."""
+def nobody(*_: object) -> None:
+    """Who listens until somebody does."""
 
 
-def tell_state(listener: Callable[[RegistryState], None], state: RegistryState) -> None:
+def tell(listener: Callable[P, None], *what: P.args, **named: P.kwargs) -> None:
     try:
-        listener(state)
+        listener(*what, **named)
     except Exception:
-        log.exception("a listener for the registry's state failed")
-
-
-def tell_members(listener: Callable[[], None]) -> None:
-    try:
-        listener()
-    except Exception:
-        log.exception("a listener for the registry's members failed")
+        log.exception("a listener of the registry failed")
 
 
 def start(coroutine: Coroutine[Any, Any, None]) -> None:

@@ -23,7 +23,7 @@ from iot_mqtt.cluster.registry.bridge import Cross
 from iot_mqtt.cluster.registry.lease import Lease
 from iot_mqtt.cluster.registry.life import Life
 from iot_mqtt.cluster.registry.settings import ZooKeeperSettings
-from iot_mqtt.cluster.registry.telling import nobody, nothing, tell_members, tell_state
+from iot_mqtt.cluster.registry.telling import nobody, tell
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.registry import Member, RegistryState
@@ -36,7 +36,7 @@ class ZooKeeperRegistry:
 
     def __init__(self, settings: ZooKeeperSettings, clock: Clock, cross: Cross) -> None:
         self.on_state: Callable[[RegistryState], None] = nobody
-        self.on_members: Callable[[], None] = nothing
+        self.on_members: Callable[[], None] = nobody
         self._settings = settings
         self._clock = clock
         self._cross = cross
@@ -122,7 +122,7 @@ class ZooKeeperRegistry:
         if self._state is RegistryState.CONNECTED:
             log.warning("the registry is suspended: %s", why)
             self._state = RegistryState.SUSPENDED
-            tell_state(self.on_state, self._state)
+            tell(self.on_state, self._state)
 
     def connected(self, members: dict[str, Member]) -> None:
         # The end of what was a warning is one, too.
@@ -131,14 +131,14 @@ class ZooKeeperRegistry:
         different, self._members = members != self._members, members
         self._trouble = None
         self._state = RegistryState.CONNECTED
-        tell_state(self.on_state, self._state)
+        tell(self.on_state, self._state)
         if different:
-            tell_members(self.on_members)
+            tell(self.on_members)
 
     def listed(self, members: dict[str, Member]) -> None:
         if self._state is RegistryState.CONNECTED and members != self._members:
             self._members = members
-            tell_members(self.on_members)
+            tell(self.on_members)
 
     def lost(self, life: Life, why: str) -> None:
         """Its end is told before anything that follows from it."""
@@ -152,7 +152,7 @@ class ZooKeeperRegistry:
             self._members = {name: member for name, member in self._members.items() if name != life.node_id}
         if was is not RegistryState.LOST:
             log.error("the registry has lost this node's entry: %s", why)
-            tell_state(self.on_state, self._state)
+            tell(self.on_state, self._state)
         life.end(why)
         if own is not None:
-            tell_members(self.on_members)
+            tell(self.on_members)
