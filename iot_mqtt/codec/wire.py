@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from iot_mqtt.errors import Malformed, ReasonCode
+from iot_mqtt.errors import Malformed, ProtocolViolation, ReasonCode
 
 #: The largest remaining length that four bytes can say.
 MAX_REMAINING_LENGTH: Final = 268_435_455
@@ -63,6 +63,13 @@ class Reader:
             raise Malformed("the packet ends inside a two byte integer")
         self.pos = pos + 2
         return self.data[pos] << 8 | self.data[pos + 1]
+
+    def packet_id(self) -> int:
+        """A packet identifier, which is never 0."""
+        value = self.u16()
+        if not value:
+            raise ProtocolViolation("the packet identifier is 0")  # [MQTT-2.2.1-3] [MQTT-2.3.1-1]
+        return value
 
     def u32(self) -> int:
         """Four Byte Integer, big-endian."""

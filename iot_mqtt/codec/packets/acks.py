@@ -8,7 +8,7 @@ from iot_mqtt.codec import properties as props
 from iot_mqtt.codec import reasons, wire
 from iot_mqtt.codec.kinds import ACKNOWLEDGEMENTS, PacketType, Role
 from iot_mqtt.codec.properties import NO_PROPERTIES, Properties
-from iot_mqtt.errors import ProtocolViolation, ReasonCode
+from iot_mqtt.errors import ReasonCode
 from iot_mqtt.values import ProtocolVersion
 
 
@@ -31,9 +31,7 @@ def read(reader: wire.Reader, head: int, version: ProtocolVersion, role: Role) -
           40 50 62 70                      2           missing: 0    missing: none
     """
     kind = PacketType(head >> 4)
-    packet_id = reader.u16()
-    if not packet_id:
-        raise ProtocolViolation("the packet identifier is 0")  # [MQTT-2.2.1-3] [MQTT-2.3.1-1]
+    packet_id = reader.packet_id()
     if version is not ProtocolVersion.V5 or not reader.left:
         return Ack(kind, packet_id)
     reason = reasons.reason(kind, role, reader.byte())

@@ -42,9 +42,7 @@ def read(reader: wire.Reader, head: int, version: ProtocolVersion, role: Role) -
     if head & 8 and not qos:
         raise Malformed("DUP at QoS 0")  # [MQTT-3.3.1-2]
     topic = reader.binary()
-    packet_id = reader.u16() if qos else 0
-    if qos and not packet_id:
-        raise ProtocolViolation("the packet identifier is 0")  # [MQTT-2.2.1-3] [MQTT-2.3.1-1]
+    packet_id = reader.packet_id() if qos else 0
     properties = NO_PROPERTIES
     if version is ProtocolVersion.V5:
         properties = props.read_publish(reader.take(reader.varint()), role is Role.SERVER)

@@ -29,9 +29,7 @@ def read(reader: wire.Reader, _head: int, version: ProtocolVersion, role: Role) 
 
     | 90 | length | packet id | properties (v5) | reason | reason | …
     """
-    packet_id = reader.u16()
-    if not packet_id:
-        raise ProtocolViolation("the packet identifier is 0")
+    packet_id = reader.packet_id()
     properties = NO_PROPERTIES
     five = version is ProtocolVersion.V5
     if five:

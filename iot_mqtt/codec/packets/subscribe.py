@@ -39,9 +39,7 @@ def read(reader: wire.Reader, _head: int, version: ProtocolVersion, _role: Role)
 
     | 82 | length | packet id | properties (v5) | filter | options | filter | options | …
     """
-    packet_id = reader.u16()
-    if not packet_id:
-        raise ProtocolViolation("the packet identifier is 0")  # [MQTT-2.2.1-3] [MQTT-2.3.1-1]
+    packet_id = reader.packet_id()
     properties = NO_PROPERTIES
     five = version is ProtocolVersion.V5
     if five:

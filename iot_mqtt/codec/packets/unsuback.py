@@ -29,9 +29,7 @@ def read(reader: wire.Reader, _head: int, version: ProtocolVersion, role: Role) 
 
     | b0 | length | packet id | properties (v5) | reason (v5) | reason | …
     """
-    packet_id = reader.u16()
-    if not packet_id:
-        raise ProtocolViolation("the packet identifier is 0")
+    packet_id = reader.packet_id()
     if version is not ProtocolVersion.V5:
         return Unsuback(packet_id)
     properties = props.read(reader.take(reader.varint()), PacketType.UNSUBACK)

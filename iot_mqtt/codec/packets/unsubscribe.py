@@ -29,9 +29,7 @@ def read(reader: wire.Reader, _head: int, version: ProtocolVersion, _role: Role)
 
     | a2 | length | packet id | properties (v5) | filter | filter | …
     """
-    packet_id = reader.u16()
-    if not packet_id:
-        raise ProtocolViolation("the packet identifier is 0")  # [MQTT-2.2.1-3] [MQTT-2.3.1-1]
+    packet_id = reader.packet_id()
     properties = NO_PROPERTIES
     if version is ProtocolVersion.V5:
         properties = props.read(reader.take(reader.varint()), PacketType.UNSUBSCRIBE)
