@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from iot_mqtt.admin.trace_resources import Wanted
-from iot_mqtt.devices.link import WatchedLink, WatchedLinks
+from iot_mqtt.devices.link import Captures, WatchedLink
 from iot_mqtt.ports.addresses import host_of
 from iot_mqtt.sdk import Event, Send
 from iot_mqtt.sdk.event_json import as_json
@@ -37,7 +37,7 @@ class FrameTrace(Protocol):
 class FrameTraces:
     """``Watcher`` of the links of one node, for all its traces."""
 
-    def __init__(self, links: WatchedLinks, traces: Mapping[str, FrameTrace]) -> None:
+    def __init__(self, links: Captures, traces: Mapping[str, FrameTrace]) -> None:
         self._links = links
         self._traces = traces
 

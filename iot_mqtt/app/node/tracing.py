@@ -27,7 +27,7 @@ from iot_mqtt.app.node.frame_traces import FrameTraces
 from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.broker.recorder import Recorded, Recorder, is_over
 from iot_mqtt.codec.describing import Splitter, described, described_one
-from iot_mqtt.devices.link import WatchedLinks
+from iot_mqtt.devices.link import Captures
 from iot_mqtt.pause import pause
 from iot_mqtt.ports.addresses import host_of
 from iot_mqtt.ports.clock import Clock
@@ -148,7 +148,7 @@ class TraceDesk:
         self._traces: dict[str, Trace] = {}
         self._frames: FrameTraces | None = None
 
-    def begin(self, recorder: Recorder, of: Sources, links: WatchedLinks | None = None) -> None:
+    def begin(self, recorder: Recorder, of: Sources, links: Captures | None = None) -> None:
         """There is a broker; ``links``: to gateways."""
         self._recorder, self._of = recorder, of
         self._frames = None if links is None else FrameTraces(links, self._traces)

@@ -30,7 +30,7 @@ from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.recorder import Recorder
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import Accompanied
-from iot_mqtt.devices.link import WatchedLinks
+from iot_mqtt.devices.link import Captures
 from iot_mqtt.metrics.exposition import Collector, Metrics
 from iot_mqtt.metrics.facts import ListenerCounts
 from iot_mqtt.metrics.history.history import SAMPLE_SECONDS
@@ -103,7 +103,7 @@ class Watching:
         self._repeat(SAMPLE_SECONDS, self._figures.sample)
 
     def tell(
-        self, broker: Composition, view: View, devices: Accompanied, asking: AskingLater | None, links: WatchedLinks
+        self, broker: Composition, view: View, devices: Accompanied, asking: AskingLater | None, links: Captures
     ) -> None:
         """Tell what happens to whoever listens; ``links``: to gateways."""
         sources = sources_of(broker, view, devices, asking)

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, Protocol
 
 from iot_mqtt.broker.cluster.departed import Departed
 from iot_mqtt.broker.cluster.interest import OwnInterest
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.broker.session import Session
+from iot_mqtt.broker.sessions.loading import Loading
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.shared_groups import Leadership, writer_at_home
 from iot_mqtt.broker.turn import Turn
 
 log = logging.getLogger(__name__)
-
-
-class Loading(Protocol):
-    """What is kept of sessions, back in memory."""
-
-    def load(self, wanted: Callable[[str], bool]) -> Coroutine[Any, Any, None]:
-        """Those of the clients that are wanted, and that are not here."""
-        ...
-
-    def load_session(self, client_id: str, *, inherited: bool) -> Coroutine[Any, Any, Session | None]:
-        """One; None if there is none."""
-        ...
 
 
 class Homes:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from iot_mqtt.broker.cluster.rebalancing import Rebalancing
 from iot_mqtt.broker.connections.draining import Draining
+from iot_mqtt.broker.connections.registry import Connections
 from iot_mqtt.broker.facade import ClusterInfo, DrainInfo, MemberInfo, ShareInfo
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.publishing.fullness import DiskLevel
@@ -36,19 +37,13 @@ class Together(Protocol):
         ...
 
 
-class Clients(Protocol):
-    """Those that are connected to this node."""
-
-    clients: int
-
-
 class ClusterView:
     """``facade.ClusterPart`` over a running broker."""
 
     def __init__(
         self,
         draining: Draining,
-        connections: Clients,
+        connections: Connections,
         store: Store,
         budget: Budget,
         counters: Counters,

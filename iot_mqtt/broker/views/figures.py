@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
+from iot_mqtt.broker.connections.registry import Connections
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.publishing.retention import Retention
 from iot_mqtt.broker.readers.elsewhere_count import ElsewhereCount
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.sessions.subscriptions import Subscriptions
 from iot_mqtt.broker.shared_groups import SharedGroups
-from iot_mqtt.broker.views.cluster_view import Clients
 from iot_mqtt.broker.views.tally import tally
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.status import BrokerInfo
-
-
-class Connections(Clients, Protocol):
-    """Those of this node."""
-
-    def count_bytes(self) -> None:
-        """Bring the byte counters up to date."""
 
 
 class Figures:

@@ -6,11 +6,10 @@ between two of them others have their turn.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.log_cursor import LogCursor
 from iot_mqtt.broker.readers.logs import Logs
+from iot_mqtt.broker.sending.outflow import Outflow
 from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.views.backlog import lag_of
@@ -29,19 +28,13 @@ READ_BYTES = 64 * 1024
 Place = tuple[int, str]
 
 
-class States(Protocol):
-    """Who knows why nothing is sent."""
-
-    def state(self, session: Session) -> str: ...
-
-
 class SlowView:
     """Of one node."""
 
     def __init__(
         self,
         sessions: Sessions,
-        states: States,
+        states: Outflow,
         logs: Logs,
         clock: Clock,
         breathe: Breath,

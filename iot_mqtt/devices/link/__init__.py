@@ -4,7 +4,7 @@ from iot_mqtt.devices.link.capturing import CaptureError, CaptureInfo, Captures
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
 from iot_mqtt.devices.link.services import LinkServices, LinkSettings
 from iot_mqtt.devices.link.stage import DeviceStage, make_stage
-from iot_mqtt.devices.link.watching import WatchedLink, WatchedLinks, Watcher
+from iot_mqtt.devices.link.watching import WatchedLink, Watcher
 
 __all__ = [
     "CaptureError",
@@ -16,7 +16,6 @@ __all__ = [
     "LinkSettings",
     "LinksCounters",
     "WatchedLink",
-    "WatchedLinks",
     "Watcher",
     "make_stage",
 ]

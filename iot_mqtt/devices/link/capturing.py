@@ -159,12 +159,12 @@ class Captures:
         self._named: set[CapturedLink] = set()
         self._captures: dict[str, _Capture] = {}
         self._count = 0
-        #: See ``WatchedLinks``.
+        #: Told of each gateway that has logged in. Its login is over, so its password is not among what is seen.
         self.on_logged_in: Callable[[WatchedLink], None] | None = None
 
     @property
     def logged_in(self) -> list[WatchedLink]:
-        """See ``WatchedLinks``; of those who are about to log in none is among them."""
+        """Those that have; of those who are about to log in none is among them."""
         return list(self._named)
 
     # Asked by operators.

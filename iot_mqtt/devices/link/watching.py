@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from iot_mqtt.pipeline import Batch, Context, Stage
@@ -34,18 +34,6 @@ class Watcher(Protocol):
 
     def events(self, link: WatchedLink, events: Sequence[Event]) -> None:
         """What the codec made of frames."""
-        ...
-
-
-class WatchedLinks(Protocol):
-    """Those of a node."""
-
-    #: Told of each gateway that has logged in. Its login is over, so its password is not among what is seen.
-    on_logged_in: Callable[[WatchedLink], None] | None
-
-    @property
-    def logged_in(self) -> Iterable[WatchedLink]:
-        """Those that have."""
         ...
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from iot_mqtt.broker.connections.connection import Connection
 from iot_mqtt.broker.publication import Publication
 from iot_mqtt.broker.publishing.outcome import Outcome
 from iot_mqtt.broker.session import Session
-from iot_mqtt.broker.uplink.holding import HeldAnswer
+from iot_mqtt.broker.uplink.holding import HeldAnswer, Holding
 from iot_mqtt.codec import Ack, PacketType, Properties, PublishRun
 from iot_mqtt.errors import ProtocolViolation, ReasonCode
 from iot_mqtt.ports.counters import Counters
@@ -20,18 +20,6 @@ _PUBACK: Final = PacketType.PUBACK
 _PUBREC: Final = PacketType.PUBREC
 _SUCCESS: Final = ReasonCode.SUCCESS
 _NOBODY: Final = ReasonCode.NO_MATCHING_SUBSCRIBERS
-
-
-class Holds(Protocol):
-    """What makes acknowledgements wait for the uplink's sink (``uplink.holding``)."""
-
-    def hold(self, connection: Connection, answer: HeldAnswer) -> bool:
-        """Keep one for later, if that is what it has to wait for."""
-        ...
-
-    def ask_others(self) -> int:
-        """What an answer waits for that another node may have recorded (``HeldAnswer.look``)."""
-        ...
 
 
 def _why(connection: Connection, topic: bytes) -> str:
@@ -50,7 +38,7 @@ class PublishAnswers:
 
     def __init__(self, store: Store, counters: Counters) -> None:
         #: None: no acknowledgement waits for more than a commit.
-        self.holding: Holds | None = None
+        self.holding: Holding | None = None
         self._store = store
         self._counters = counters
 
