@@ -21,6 +21,7 @@ import yaml
 from iot_mqtt.app.config.errors import Layer, Origin, Problem
 from iot_mqtt.app.config.layers import Setting, file_settings
 from iot_mqtt.app.config.limits import is_live
+from iot_mqtt.app.dotted import nested
 from iot_mqtt.whole_files import new_file
 
 FILE = "changed.yaml"
@@ -59,13 +60,7 @@ def changed_now(data_dir: str, values: Mapping[str, Any]) -> list[Setting]:
 def write_changed(data_dir: str, values: Mapping[str, Any]) -> None:
     """Keep the layer: all of it or, if this fails, what was there. Raises ``OSError``."""
     path = file_of(data_dir)
-    tree: dict[str, Any] = {}
-    for key, value in sorted(values.items()):
-        *sections, name = key.split(".")
-        below = tree
-        for section in sections:
-            below = below.setdefault(section, {})
-        below[name] = value
+    tree = nested(dict(sorted(values.items())))
     text = _HEAD + (yaml.safe_dump(tree, sort_keys=False, allow_unicode=True) if tree else "")
     with new_file(path) as file:
         file.write(text.encode())

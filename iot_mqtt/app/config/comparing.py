@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from iot_mqtt.app.config import schema
 from iot_mqtt.app.config.sections import Config, ListenerConfig
+from iot_mqtt.app.dotted import nested
 from iot_mqtt.secrecy import masked
 
 #: With a listener of which nobody has said anything.
@@ -63,14 +64,7 @@ def differences(one: Config, other: Config) -> Iterator[tuple[str, object, objec
 
 def with_keys(base: Config, keys: Iterable[str], source: Config) -> Config:
     """The configuration with these keys as the other one has them. Both have the listeners that keys are of."""
-    changed: dict[str, Any] = {}
-    for key in keys:
-        below = changed
-        *sections, name = key.split(".")
-        for section in sections:
-            below = below.setdefault(section, {})
-        below[name] = value_of(source, key)
-    made: Config = _replaced(base, changed)
+    made: Config = _replaced(base, nested({key: value_of(source, key) for key in keys}))
     return made
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from iot_mqtt.app.dotted import nested
 from iot_mqtt.app.engines.plan import BROKER, Plan
 
 _HEAD = """\
@@ -51,16 +52,7 @@ def _tls(plan: Plan, prefix: str) -> dict[str, object]:
 
 def document(plan: Plan, file: Path) -> str:
     """The settings as a configuration file."""
-    tree: dict[str, object] = {}
-    for key, value in settings(plan).items():
-        *sections, name = key.split(".")
-        place = tree
-        for section in sections:
-            below = place.setdefault(section, {})
-            assert isinstance(below, dict)
-            place = below
-        place[name] = value
-    return _HEAD.format(file=file) + yaml.safe_dump(tree, sort_keys=False)
+    return _HEAD.format(file=file) + yaml.safe_dump(nested(settings(plan)), sort_keys=False)
 
 
 def options(plan: Plan) -> Iterator[str]:

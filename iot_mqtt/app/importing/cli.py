@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from iot_mqtt.app.dotted import nested
 from iot_mqtt.app.lazy import LazyCommand, LazyGroup
 from iot_mqtt.app.terminal import plain
 
@@ -105,16 +106,9 @@ def write(found: Imported, folder: Path, head: str, *, strict: bool) -> None:
         click.echo(f"note: {plain(note)}", err=True)
     if strict and found.notes:
         raise click.ClickException("nothing was written")
-    tree: dict[str, Any] = {}
-    for key, value in found.keys.items():
-        *sections, name = key.split(".")
-        below = tree
-        for section in sections:
-            below = below.setdefault(section, {})
-        below[name] = value
     comments = "".join(f"# {plain(line)}\n" for line in (head, *found.left_out))
     files = {
-        "application.yaml": f"{comments}{yaml.safe_dump(tree, sort_keys=False)}",
+        "application.yaml": f"{comments}{yaml.safe_dump(nested(found.keys), sort_keys=False)}",
         "users": found.users,
         "acl": found.acl,
         "bans.sh": found.bans,
