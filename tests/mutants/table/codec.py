@@ -55,9 +55,9 @@ CODEC: Final = (
     ),
     Mutation(
         "codec.subscribe-id-zero",
-        _SUBSCRIBE,
-        "if not packet_id:",
-        "if packet_id < 0:",
+        "iot_mqtt/codec/wire.py",
+        "if not value:",
+        "if value < 0:",
         (_CASES,),
         "SUBSCRIBE with packet id 0 is answered [MQTT-2.2.1-3]",
     ),
