@@ -11,11 +11,14 @@ from typing import Final
 from iot_mqtt.errors import ReasonCode
 
 __all__ = [
+    "CLEAN_START",
     "CLIENT_DISCONNECTED",
     "DISCONNECTED_WITH_WILL",
     "NODE_RESTARTED",
     "SESSION_EXPIRED",
     "SESSION_PURGED",
+    "WENT_ELSEWHERE",
+    "WITH_CONNECTION",
     "by_client",
     "by_node",
     "end_text",
@@ -26,6 +29,10 @@ DISCONNECTED_WITH_WILL: Final = "client_disconnected_with_will"
 NODE_RESTARTED: Final = "node_restarted"
 SESSION_EXPIRED: Final = "session_expired"
 SESSION_PURGED: Final = "session_purged"
+#: Of sessions alone: why one ended while messages waited for it.
+CLEAN_START: Final = "clean_start"
+WITH_CONNECTION: Final = "with_connection"
+WENT_ELSEWHERE: Final = "went_elsewhere"
 
 _TEXTS: Final = {
     CLIENT_DISCONNECTED: "disconnected by the client",
@@ -39,6 +46,9 @@ _TEXTS: Final = {
     "session_taken_over": "another connection came with the same client id",
     "administrative_action": "closed by an operator",
     SESSION_PURGED: "an operator ended the session, and all that waited for it",
+    CLEAN_START: "a new one began in its place (clean start)",
+    WITH_CONNECTION: "it was kept as long as the connection, and no longer",
+    WENT_ELSEWHERE: "the client connected to another node, and the session was kept nowhere",
     "server_shutting_down": "the node was stopped",
     "use_another_server": "sent to another node",
     "server_moved": "sent to another node, for good",

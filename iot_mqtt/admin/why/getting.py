@@ -193,6 +193,12 @@ def _trouble(facts: Facts, one: Trouble) -> Iterator[Finding]:
         if fresh and one.code in _OF_SUBSCRIPTIONS and facts.session is not None and not facts.session.subscriptions:
             weight = Weight.STOPS + 1
         yield Finding(code, weight, text, one.last, facts.node, "iot-mqtt ctl auth may")
+    elif one.code == Drop.SESSION_ENDED:
+        how = f": {one.detail}" if one.detail else ""
+        waited = "1 message" if one.count == 1 else f"{one.count} messages"
+        text = f"its session ended with {waited} waiting, now lost{how}"
+        helps = "a longer session expiry, and no clean start, keep them"
+        yield Finding("session_ended", weight, text, one.last, facts.node, helps)
     elif one.code in _DROPS:
         code, text, helps = _DROPS[one.code]
         rule = rule_text(facts, "receive", one.topic, "") if one.code == Drop.NOT_AUTHORIZED else ""

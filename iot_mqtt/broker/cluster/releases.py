@@ -15,6 +15,7 @@ from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.shared_groups import Leadership, writer_at_home
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.endings import WENT_ELSEWHERE
 
 
 class Releases:
@@ -27,7 +28,7 @@ class Releases:
         groups: Leadership,
         departed: Departed,
         hand_over: Callable[[KeptSession], None],
-        end: Callable[[Session, ReasonCode], None],
+        end: Callable[[Session, ReasonCode, str], None],
     ) -> None:
         self._sessions = sessions
         self._interest = interest
@@ -58,6 +59,6 @@ class Releases:
             self._hand_over(session)
         elif session is not None:
             # It is kept nowhere: it ends with its home.
-            self._end(session, ReasonCode.SESSION_TAKEN_OVER)
+            self._end(session, ReasonCode.SESSION_TAKEN_OVER, WENT_ELSEWHERE)
         departed.releasing.discard(client_id)
         drive(departed.settled(), lambda _: done(True), lambda _: done(False))  # noqa: FBT003 - the port says so

@@ -15,6 +15,7 @@ from iot_mqtt.broker.sessions.wills import Wills
 from iot_mqtt.codec import Connect
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.endings import CLEAN_START, WITH_CONNECTION
 
 _SUCCESS: Final = ReasonCode.SUCCESS
 
@@ -57,7 +58,7 @@ class Attaching:
                 session.connection.disconnect(ReasonCode.SESSION_TAKEN_OVER, "another connection has this client id")
             # Closing has ended it, if it was to end with its connection.
             if (anew or not isinstance(session, KeptSession)) and not session.ended:  # [MQTT-3.1.2-4]
-                self.ending.end(session, _SUCCESS)
+                self.ending.end(session, _SUCCESS, CLEAN_START)
         finally:
             self.sessions.opening = None
         return self.sessions.get(session.client_id)
@@ -89,7 +90,7 @@ class Attaching:
             session.last_disconnect = reason
             session.disconnected_at = self.clock.wall()
         if not isinstance(session, KeptSession) or session.expiry_interval == 0:  # [MQTT-3.1.2-23]
-            self.ending.end(session, _SUCCESS)
+            self.ending.end(session, _SUCCESS, WITH_CONNECTION)
             return
         self.sessions.others.changed(session)
         self.wills.connection_lost(session)

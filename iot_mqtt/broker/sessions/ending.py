@@ -21,7 +21,7 @@ from iot_mqtt.errors import ReasonCode
 from iot_mqtt.pipeline import TimingWheel
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters, Drop
-from iot_mqtt.ports.endings import SESSION_EXPIRED
+from iot_mqtt.ports.endings import SESSION_EXPIRED, end_text
 from iot_mqtt.session import SENT_QOS1, SENT_QOS2, Delivery, Flight, Outbound
 from iot_mqtt.topics import SharedGroup
 
@@ -35,8 +35,8 @@ class PassingOn:
     counters: Counters
     clock: Clock
 
-    def empty(self, session: Session) -> None:
-        """Nothing is left of it."""
+    def empty(self, session: Session, why: str) -> None:
+        """Nothing is left of it; ``why`` it ended, of ``ports.endings``."""
         self.groups.forget(session)
         if not (session.outbound or session.queue or session.replays or isinstance(session, KeptSession)):
             session.outbound.limit = 0
@@ -65,6 +65,11 @@ class PassingOn:
                 lost += 1
         if lost:
             self.counters.dropped[Drop.SESSION_ENDED] += lost
+            # Many a client without a session that is kept leaves something behind each time.
+            weak = not isinstance(session, KeptSession)
+            self.counters.recent.note(
+                session.client_id, Drop.SESSION_ENDED, count=lost, detail=end_text(why), weak=weak
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,8 +83,11 @@ class Ending:
     passing_on: PassingOn
     accompaniment: Accompaniment
 
-    def end(self, session: Session, reason: ReasonCode) -> None:
-        """Forget everything of a session; its will goes out now at the latest [MQTT-3.1.3-9]."""
+    def end(self, session: Session, reason: ReasonCode, why: str) -> None:
+        """Forget everything of a session; its will goes out now at the latest [MQTT-3.1.3-9].
+
+        ``reason``: what its connection is closed with; ``why``: a name of ``ports.endings``.
+        """
         if session.ended:
             return
         session.ended = True
@@ -93,7 +101,7 @@ class Ending:
         self.sessions.remove(session)
         self.keeping.ended(session)
         self.wills.session_ended(session)
-        self.passing_on.empty(session)
+        self.passing_on.empty(session, why)
         self.accompaniment.by.session_ended(session.client_id)
         session.close_readers()
 
@@ -113,7 +121,7 @@ class Expiry:
 
     def end(self, session: Session) -> None:
         """Its time is over."""
-        self.ending.end(session, ReasonCode.SUCCESS)
+        self.ending.end(session, ReasonCode.SUCCESS, SESSION_EXPIRED)
 
     def expire(self, session: KeptSession) -> None:
         """Its interval is over: end it, unless it is connected."""

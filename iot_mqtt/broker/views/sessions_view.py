@@ -30,7 +30,7 @@ class SessionsView:
         backlogs: Backlogs,
         outflow: Outflow,
         attempts: Attempts,
-        end: Callable[[Session, ReasonCode], None],
+        end: Callable[[Session, ReasonCode, str], None],
         turn: Turn,
         breathe: Breath,
     ) -> None:
@@ -110,7 +110,7 @@ class SessionsView:
         if session is None:
             return False
         self._attempts.ended(client_id, session.user, SESSION_PURGED, session.connection)
-        self._end(session, ReasonCode.ADMINISTRATIVE_ACTION)
+        self._end(session, ReasonCode.ADMINISTRATIVE_ACTION, SESSION_PURGED)
         await self._turn.settled()
         return True
 

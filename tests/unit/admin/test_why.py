@@ -203,6 +203,12 @@ FAULTS = [
         ["'b/#'", "too many"],
     ),
     (
+        "its session ended",
+        replace(WELL, troubles=(trouble("session_ended", "", "the client connected with clean start", 7),)),
+        "session_ended",
+        ["its session ended", "7 messages", "clean start"],
+    ),
+    (
         "its numbers begin again",
         replace(WELL, troubles=(trouble("repeated_readings", "up/c/press", "it counts 3, and 9 was taken before"),)),
         "repeated_readings",

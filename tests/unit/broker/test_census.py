@@ -12,6 +12,7 @@ from iot_mqtt.broker.readers import census
 from iot_mqtt.codec import Ack, Connect, PacketType, Properties, Publish, Request, encode
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.endings import SESSION_EXPIRED
 from tests.unit.broker.harness import V5, Node
 from tests.unit.broker.logreaders import NO_PAGES, SHORT, check, durable, forget_old, lost, numbers, publish, unreadable
 
@@ -144,7 +145,7 @@ def test_who_is_gone_when_the_count_is_over_is_not_counted(monkeypatch: pytest.M
     def leave() -> None:
         session = node.kept_session("reader")
         if how == "ends":
-            node.broker.lifecycle.ending.end(session, ReasonCode.SUCCESS)
+            node.broker.lifecycle.ending.end(session, ReasonCode.SUCCESS, SESSION_EXPIRED)
         else:
             node.broker.lifecycle.moving.hand_over(session)
 

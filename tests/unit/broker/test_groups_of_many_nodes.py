@@ -12,6 +12,7 @@ import pytest
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Unsubscribe
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.endings import SESSION_EXPIRED
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.ports.log import Reference
 from tests.seeds import seeds_of
@@ -421,7 +422,7 @@ def test_a_group_whose_last_session_ends_is_no_more() -> None:
     assert broker is not None
     session = broker.sessions.get("m1")
     assert session is not None
-    broker.lifecycle.ending.end(session, ReasonCode.SUCCESS)
+    broker.lifecycle.ending.end(session, ReasonCode.SUCCESS, SESSION_EXPIRED)
     world.wait(1.0)
     assert not broker.readers.groups.parts()
     assert not world.records(CacheName.GROUPS, *SHARES)

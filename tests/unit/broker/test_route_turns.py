@@ -9,6 +9,7 @@ import pytest
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import NO_PROPERTIES, Ack, Connack, Connect, Properties, Publish, encode
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.endings import SESSION_PURGED
 from tests.unit.broker.harness import V5, Client, Node, subscribe
 
 #: What a turn may take out of the routes, of filters of a level or two.
@@ -43,7 +44,7 @@ def purge(node: Node, client: Client) -> None:
 
 def purge_one(node: Node, name: str) -> None:
     """The turn does not end."""
-    node.broker.lifecycle.ending.end(node.session(name), ReasonCode.ADMINISTRATIVE_ACTION)
+    node.broker.lifecycle.ending.end(node.session(name), ReasonCode.ADMINISTRATIVE_ACTION, SESSION_PURGED)
 
 
 def take_over(node: Node, client: Client) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from iot_mqtt.broker.facade import DroppedInfo, DroppedWanted
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import PacketType, Publish
 from iot_mqtt.errors import ReasonCode
@@ -212,6 +214,66 @@ def test_what_waited_is_counted_when_the_session_ends() -> None:
     assert node.dropped() == {"session_ended": 3}
     assert node.counters.messages_delivered == 1
     assert node.waiting == 0
+
+
+def expire(node: Node) -> None:
+    """Its time is over."""
+    node.advance(61)
+
+
+def start_clean(node: Node) -> None:
+    """The client comes back, and wants nothing of it."""
+    node.connect("line-9")
+
+
+def purge(node: Node) -> None:
+    """An operator ends it."""
+    assert run(node.view.purge("line-9"))
+
+
+def ended_sessions(node: Node) -> list[DroppedInfo]:
+    """What is remembered of sessions that ended with messages."""
+    return run(node.view.dropped(DroppedWanted(reason="session_ended", client="line-9"), 10))
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [(start_clean, "clean start"), (expire, "expired"), (purge, "operator")],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_what_waited_for_an_ended_session_is_remembered(end: Callable[[Node], None], why: str) -> None:
+    """One entry among what was dropped: whose session it was, how many waited, and why it ended."""
+    node = Node()
+    client = node.connect("line-9", clean=False, expiry=60)
+    client.subscribe("orders/#", qos=1)
+    client.lose()
+    writer = node.connect("writer")
+    for number in range(7):
+        writer.publish(f"orders/{number}", b"new", qos=1)
+    end(node)
+    (found,) = ended_sessions(node)
+    assert (found.kind, found.client_id, found.topic, found.count) == ("dropped", "line-9", "", 7)
+    assert why in found.detail
+    assert node.dropped() == {"session_ended": 7}
+
+
+def test_an_end_that_takes_nothing_along_is_not_among_what_was_dropped() -> None:
+    """Nothing waited."""
+    node = Node()
+    node.connect("line-9", clean=False, expiry=60).lose()
+    node.advance(61)
+    assert ended_sessions(node) == []
+
+
+def test_a_session_that_ends_with_its_connection_says_so() -> None:
+    """It was sent something, and did not acknowledge it."""
+    node = Node()
+    client = node.connect("line-9")
+    client.subscribe("t", qos=1)
+    node.connect("writer").publish("t", b"1", qos=1)
+    client.lose()
+    (found,) = ended_sessions(node)
+    assert (found.count, "as long as the connection" in found.detail) == (1, True)
 
 
 @pytest.mark.parametrize("qos", [1, 2])
