@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { extname, join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
-import { defineConfig, type Plugin } from "vite";
+import type { Plugin } from "vite";
+import { defineConfig } from "vitest/config";
 
 const ADMIN = process.env.IOT_MQTT_ADMIN ?? "http://127.0.0.1:18083";
 
@@ -33,5 +34,6 @@ export default defineConfig({
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   // No file becomes a data: address, which the policy would have to allow; no preload script, which would be inline.
   build: { target: "es2022", assetsInlineLimit: 0, modulePreload: false, chunkSizeWarningLimit: 800 },
+  test: { setupFiles: ["tests/setup.ts"] },
   server: { proxy: { "/api": ADMIN, "/health": ADMIN } },
 });

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { api } from "../src/core/api";
-import { asJson, laidOut, Raw, readJson, typedJson } from "../src/core/json";
+import { asJson, laidOut, type NotJson, Raw, readJson, typedJson } from "../src/core/json";
 import { charted } from "../src/pages/devices/trail";
 
 const SRC = join(import.meta.dirname, "../src");
@@ -68,4 +68,35 @@ test("nothing but core/json.ts reads JSON", () => {
   const sources = readdirSync(SRC, { recursive: true, encoding: "utf-8" }).filter((name) => /\.tsx?$/.test(name));
   const reading = sources.filter((name) => readFileSync(join(SRC, name), "utf-8").includes("JSON.parse("));
   expect(reading).toEqual(["core/json.ts"]);
+});
+
+test("of what is no JSON it is said where that begins", () => {
+  const places = {
+    "": "1, column 1",
+    "{temperature: 21}": "1, column 2",
+    "{'a': 1}": "1, column 2",
+    hello: "1, column 1",
+    '{"a": 1,\n "b": 2,}': "2, column 9",
+    '{"a": 1': "1, column 8",
+    '{"a" 1}': "1, column 6",
+    "[1 2]": "1, column 4",
+    "[1,]": "1, column 4",
+    "[1}": "1, column 3",
+    "1]": "1, column 2",
+    '{\n  "a": tru\n}': "2, column 8",
+    '["x': "1, column 2",
+    "[01]": "1, column 2",
+    '{"a": 1} {': "1, column 10",
+    "{:1}": "1, column 2",
+  };
+  for (const [text, place] of Object.entries(places)) {
+    let found: unknown;
+    try {
+      typedJson(text);
+    } catch (error) {
+      found = error;
+    }
+    const { line, column } = (found as NotJson).place;
+    expect(`${line}, column ${column}`, text).toBe(place);
+  }
 });

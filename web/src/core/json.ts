@@ -3,6 +3,16 @@
  * that a double would change stays its text, and what is only looked at is laid out token by token, without being read.
  */
 
+/** A typed text is no JSON from there on. */
+export class NotJson extends SyntaxError {
+  readonly place: { line: number; column: number };
+
+  constructor(text: string) {
+    super("not JSON");
+    this.place = placeOfFault(text);
+  }
+}
+
 /** JSON that stands as it was written: a number that a double would change, or what somebody has typed. */
 export class Raw {
   constructor(readonly text: string) {}
@@ -30,9 +40,13 @@ export function readJson(text: string): unknown {
   return tokens.some(changes) ? built(tokens) : plain;
 }
 
-/** What somebody typed, to be sent as it is; a `SyntaxError` says what is no JSON. */
+/** What somebody typed, to be sent as it is; a `NotJson` says where it is none. */
 export function typedJson(text: string): Raw {
-  JSON.parse(text);
+  try {
+    JSON.parse(text);
+  } catch {
+    throw new NotJson(text);
+  }
   return new Raw(text);
 }
 
@@ -106,4 +120,55 @@ function built(tokens: string[]): unknown {
     return found;
   };
   return value();
+}
+
+/** The tokens of a text that may be no JSON. */
+const TOKENS = /"(?:[^"\\]|\\.)*"?|[[\]{}:,]|[^ \t\r\n"[\]{}:,]+/gs;
+
+/** What may come next: a value, a name of an object, the colon behind one, or what stands behind a value. */
+type Next = "value" | "name" | "colon" | "more";
+
+/** The line and the column, from 1, of the first token that cannot stand there; of JSON, those of its end. */
+function placeOfFault(text: string): { line: number; column: number } {
+  const before = text.slice(0, fault(text)).split("\n");
+  return { line: before.length, column: (before.at(-1) ?? "").length + 1 };
+}
+
+function fault(text: string): number {
+  const open: string[] = [];
+  let next: Next = "value";
+  let opened = false;
+  for (const { 0: token, index } of text.matchAll(TOKENS)) {
+    const inside = open.at(-1);
+    if (inside !== undefined && token === (inside === "[" ? "]" : "}") && (opened || next === "more")) {
+      open.pop();
+      next = "more";
+    } else if (next === "more") {
+      if (token !== "," || inside === undefined) return index;
+      next = inside === "[" ? "value" : "name";
+    } else if (next === "colon") {
+      if (token !== ":") return index;
+      next = "value";
+    } else if (next === "name") {
+      if (!token.startsWith('"') || !single(token)) return index;
+      next = "colon";
+    } else if (token === "[" || token === "{") {
+      open.push(token);
+      next = token === "[" ? "value" : "name";
+      opened = true;
+      continue;
+    } else if (single(token)) next = "more";
+    else return index;
+    opened = false;
+  }
+  return text.length;
+}
+
+function single(token: string): boolean {
+  try {
+    JSON.parse(token);
+    return true;
+  } catch {
+    return false;
+  }
 }

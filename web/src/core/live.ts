@@ -2,6 +2,8 @@
 import { computed, signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { api, Problem, type Query } from "./api";
+import { t } from "./i18n";
+import { NotJson } from "./json";
 import { returns } from "./pulse";
 
 /** Whether somebody can see the page. */
@@ -88,6 +90,7 @@ export class Poll<Answer> {
 }
 
 export function problemOf(error: unknown): Problem {
+  if (error instanceof NotJson) return new Problem(0, "not_json", t("problem.not_json_at", error.place));
   return error instanceof Problem ? error : new Problem(0, "error", String(error));
 }
 

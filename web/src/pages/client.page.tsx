@@ -4,6 +4,7 @@ import { api, type Missing, path } from "../core/api";
 import { ago, bytes, duration, number, time } from "../core/format";
 import { sentence, t, tOr } from "../core/i18n";
 import { type Live, useLive } from "../core/live";
+import { reasonText } from "../core/reasons";
 import { go } from "../core/router";
 import { may } from "../core/session";
 import type { Finding, Why } from "../core/types";
@@ -187,11 +188,7 @@ function Kept({ why: { session } }: { why: Why }) {
             ]}
           />
           <h3>{t("client.dropped")}</h3>
-          <Counts
-            of={{ ...session.dropped, ...session.denied }}
-            names={(key) => tOr(`reason.${key}`, key)}
-            empty={t("client.no_drops")}
-          />
+          <Counts of={{ ...session.dropped, ...session.denied }} names={reasonText} empty={t("client.no_drops")} />
         </>
       )}
     </Panel>

@@ -4,6 +4,7 @@ import { api, type Missing, type Paged } from "../core/api";
 import { bytes, duration, number, short, time } from "../core/format";
 import { t, tOr } from "../core/i18n";
 import { useLive } from "../core/live";
+import { reasonText } from "../core/reasons";
 import { may } from "../core/session";
 import { Action } from "../ui/action";
 import { Field, useTexts } from "../ui/fields";
@@ -279,7 +280,7 @@ function IdentityPanel({ identity }: { identity: (Identity & { missing?: Missing
             />
           </div>
           <h3>{t("identity.dropped")}</h3>
-          <Counts of={identity.dropped} names={(key) => tOr(`reason.${key}`, key)} empty={t("identity.nothing")} />
+          <Counts of={identity.dropped} names={reasonText} empty={t("identity.nothing")} />
         </>
       )}
     </Panel>

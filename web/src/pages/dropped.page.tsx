@@ -1,9 +1,10 @@
 /** What did not arrive: dropped messages, refused requests, clients that were not let in; the last of each, and the sums. */
 import { api, type Missing } from "../core/api";
 import { ago, number, time } from "../core/format";
-import { t, tOr } from "../core/i18n";
+import { t } from "../core/i18n";
 import { useLive } from "../core/live";
 import { LOST } from "../core/rates";
+import { reasonText } from "../core/reasons";
 import { place, refine } from "../core/router";
 import type { Dropped, DroppedItem } from "../core/types";
 import { Filter } from "../ui/filter";
@@ -13,10 +14,6 @@ import type { Page } from ".";
 import "./dropped.css";
 
 const MOST = 200;
-
-function reason(code: string): string {
-  return tOr(`reason.${code}`, code);
-}
 
 function DroppedMessages() {
   const { kind = "", reason: code = "", topic = "", client = "", publisher = "" } = place.value.query;
@@ -50,7 +47,7 @@ function DroppedMessages() {
             <option value="">{t("dropped.all")}</option>
             {codes(totals, kind, code).map((one) => (
               <option key={one} value={one}>
-                {reason(one)}
+                {reasonText(one)}
               </option>
             ))}
           </select>
@@ -66,7 +63,7 @@ function DroppedMessages() {
       <div class="panels">
         {LOST.map((one) => (
           <Panel key={one} title={t(`dropped.kind_${one}`)}>
-            <Counts of={totals?.[one] ?? {}} names={reason} empty={t("dropped.nothing")} />
+            <Counts of={totals?.[one] ?? {}} names={reasonText} empty={t("dropped.nothing")} />
           </Panel>
         ))}
       </div>
@@ -104,7 +101,7 @@ function Last({ items }: { items: DroppedItem[] }) {
             <td>
               <small>{t(`dropped.kind_${one.kind}`)}</small>
               <br />
-              {reason(one.code)}
+              {reasonText(one.code)}
               {one.detail && <small> {one.detail}</small>}
             </td>
             <td class="mono">{one.topic || "–"}</td>
@@ -126,7 +123,7 @@ async function search(text: string, signal: AbortSignal) {
   const found = await api.get<Dropped>("dropped", { topic: text, limit: 5 }, signal);
   return found.items.map((one) => ({
     text: one.topic,
-    more: reason(one.code),
+    more: reasonText(one.code),
     parts: ["dropped"],
     query: { topic: one.topic },
   }));

@@ -8,6 +8,7 @@ import { t, tOr } from "../core/i18n";
 import { type Live, useLive } from "../core/live";
 import { silent } from "../core/pulse";
 import { type Figures, figuresOf, LOST, type Lost, quantile, retainedOf, useRates } from "../core/rates";
+import { reasonText } from "../core/reasons";
 import { type Lines, linesOf, SPANS } from "../core/series";
 import type { History, Status } from "../core/types";
 import { Chart } from "../ui/chart";
@@ -232,7 +233,7 @@ function NotArrived({ lost }: { lost: Lost }) {
       {kinds.map((kind) => (
         <section key={kind}>
           <h3>{t(`dropped.kind_${kind}`)}</h3>
-          <Counts of={lost[kind]} names={(key) => tOr(`reason.${key}`, key)} empty="" />
+          <Counts of={lost[kind]} names={reasonText} empty="" />
         </section>
       ))}
     </>
@@ -256,7 +257,7 @@ function Happening() {
             <Mark level={event.kind === "alarm.cleared" ? "ok" : event.kind === "alarm.raised" ? "bad" : "warn"} />
             <span>
               {t(`event.${event.kind}`)} {typeof event.client === "string" && <ClientLink id={event.client} />}{" "}
-              <small>{String(event.reason ?? event.text ?? "")}</small>
+              <small>{event.reason ? reasonText(String(event.reason)) : String(event.text ?? "")}</small>
             </span>
           </li>
         ))}

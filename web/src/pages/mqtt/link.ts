@@ -2,7 +2,10 @@
 import { signal } from "@preact/signals";
 import type { MqttClient, Packet } from "mqtt";
 import { now } from "../../core/clock";
+import { t } from "../../core/i18n";
 import { laidOut } from "../../core/json";
+import { codeText } from "../../core/reasons";
+import { filterFault, textFault, topicFault } from "./checks";
 
 /** Messages that are kept, and bytes of one payload. */
 export const KEPT = 500;
@@ -64,8 +67,8 @@ let drawing: ReturnType<typeof setTimeout> | undefined;
 /** mqtt.js comes when somebody connects: the dashboard is smaller without it. */
 export async function connect(settings: Settings, wanted: { filter: string; qos: 0 | 1 | 2 }[]): Promise<void> {
   close();
+  if (!sound([settings.clientId, settings.user, settings.password].map(textFault))) return;
   state.value = "connecting";
-  trouble.value = "";
   const { default: mqtt } = await import("mqtt");
   const made = mqtt.connect(settings.address, {
     clientId: settings.clientId,
@@ -94,7 +97,11 @@ export async function connect(settings: Settings, wanted: { filter: string; qos:
       filters.value = [];
     }),
   );
-  made.on("disconnect", (packet) => mine(() => fail(new Error(`DISCONNECT ${packet.reasonCode ?? ""}`)))());
+  made.on("disconnect", (packet) =>
+    mine(() => {
+      trouble.value = t("mqtt.closed_by_node", { why: codeText(packet.reasonCode ?? 0) });
+    })(),
+  );
   made.on("message", (topic, payload, packet) => mine(() => take(topic, payload, packet))());
 }
 
@@ -106,16 +113,36 @@ export function close(): void {
   filters.value = [];
 }
 
+/** Whether nothing is to be said against what is to be sent; else it is said. */
+function sound(faults: (string | undefined)[]): boolean {
+  const fault = faults.find(Boolean);
+  trouble.value = fault ? t(fault) : "";
+  return !fault;
+}
+
 function fail(error: unknown): void {
-  trouble.value = error instanceof Error ? error.message : String(error);
+  const code = codeOf(error);
+  trouble.value =
+    code !== undefined
+      ? t("mqtt.refused", { why: codeText(code) })
+      : error instanceof Error
+        ? error.message
+        : String(error);
+}
+
+/** As mqtt.js has it: of a connection or an acknowledgement, or of the first subscription that was asked for. */
+export function codeOf(error: unknown): number | undefined {
+  const { code, packet } = error as { code?: unknown; packet?: { granted?: number[] } };
+  if (typeof code === "number") return code;
+  return packet?.granted?.find((one) => one >= 0x80);
 }
 
 export async function subscribe(filter: string, qos: 0 | 1 | 2): Promise<void> {
+  if (!sound([filterFault(filter)])) return;
   try {
-    trouble.value = "";
     const granted = await client?.subscribeAsync(filter, { qos });
     const given = granted?.[0]?.qos ?? 128;
-    if (given >= 128) throw new Error(`SUBACK ${given}`);
+    if (given >= 128) throw Object.assign(new Error("SUBACK"), { code: given });
     filters.value = [...filters.value.filter((one) => one.filter !== filter), { filter, qos: given }];
   } catch (error) {
     fail(error);
@@ -133,9 +160,8 @@ export async function unsubscribe(filter: string): Promise<void> {
 
 /** Resolves when the broker has acknowledged it; whether it did. */
 export async function publish(one: Outgoing, version: 4 | 5): Promise<boolean> {
+  if (!client || !sound(faultsOf(one, version))) return false;
   try {
-    trouble.value = "";
-    if (!client) return false;
     const properties = version === 5 ? propertiesOf(one) : {};
     await client.publishAsync(one.topic, one.payload, {
       qos: one.qos,
@@ -147,6 +173,14 @@ export async function publish(one: Outgoing, version: 4 | 5): Promise<boolean> {
     fail(error);
     return false;
   }
+}
+
+export function faultsOf(one: Outgoing, version: 4 | 5): (string | undefined)[] {
+  const topic = topicFault(one.topic);
+  if (version === 4) return [topic];
+  const named = Object.entries(pairs(one.userProperties)).flatMap(([name, values]) => [name, ...values]);
+  const answer = one.responseTopic && topicFault(one.responseTopic);
+  return [topic, answer || undefined, ...[one.contentType, ...named].map(textFault)];
 }
 
 /** What was filled in, as mqtt.js takes it. */
