@@ -83,7 +83,7 @@ test("of what is no JSON it is said where that begins", () => {
     "[1,]": "1, column 4",
     "[1}": "1, column 3",
     "1]": "1, column 2",
-    '{\n  "a": tru\n}': "2, column 8",
+    '{\n  "a": nul\n}': "2, column 8",
     '["x': "1, column 2",
     "[01]": "1, column 2",
     '{"a": 1} {': "1, column 10",

@@ -42,7 +42,7 @@ function Alarms() {
       <Panel title={t("alarms.past")}>
         {live.data && past.length === 0 && <Empty text={t("alarms.no_past")} />}
         {past.length > 0 && (
-          <section class="over" tabIndex={0} aria-label={t("alarms.past")}>
+          <div role="group" class="over" tabIndex={0} aria-label={t("alarms.past")}>
             <table class="small past">
               <thead>
                 <tr>
@@ -65,7 +65,7 @@ function Alarms() {
                 ))}
               </tbody>
             </table>
-          </section>
+          </div>
         )}
       </Panel>
     </>

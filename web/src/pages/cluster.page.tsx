@@ -114,7 +114,7 @@ function Tiles({ nodes, clusters, identity }: { nodes: Node[]; clusters: Cluster
 
 function Nodes({ nodes, clusters, done }: { nodes: Node[]; clusters: Cluster[]; done: () => void }) {
   return (
-    <section class="over" tabIndex={0} aria-label={t("cluster.nodes")}>
+    <div role="group" class="over" tabIndex={0} aria-label={t("cluster.nodes")}>
       <table class="small nodes">
         <thead>
           <tr>
@@ -168,7 +168,7 @@ function Nodes({ nodes, clusters, done }: { nodes: Node[]; clusters: Cluster[]; 
           ))}
         </tbody>
       </table>
-    </section>
+    </div>
   );
 }
 

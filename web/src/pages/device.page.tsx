@@ -241,7 +241,7 @@ function Halves({ shadow, tags }: { shadow: Shadow; tags: string[] }) {
   const at = (times: Record<string, number>, tag: string) =>
     (times[tag] ?? 0) > 0 ? time((times[tag] ?? 0) / 1000) : "";
   return (
-    <section class="over" tabIndex={0} aria-label={t("shadow.title")}>
+    <div role="group" class="over" tabIndex={0} aria-label={t("shadow.title")}>
       <table class="small">
         <thead>
           <tr>
@@ -266,7 +266,7 @@ function Halves({ shadow, tags }: { shadow: Shadow; tags: string[] }) {
           ))}
         </tbody>
       </table>
-    </section>
+    </div>
   );
 }
 

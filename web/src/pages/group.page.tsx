@@ -33,7 +33,7 @@ function Group({ filter = "" }: Record<string, string>) {
       <Panel title={t("groups.members")} wide>
         {members.data && found.length === 0 && <Empty text={t("groups.no_members")} />}
         {found.length > 0 && (
-          <section class="members" tabIndex={0} aria-label={t("groups.members")}>
+          <div role="group" class="members" tabIndex={0} aria-label={t("groups.members")}>
             <table class="small">
               <thead>
                 <tr>
@@ -52,7 +52,7 @@ function Group({ filter = "" }: Record<string, string>) {
                 ))}
               </tbody>
             </table>
-          </section>
+          </div>
         )}
         {members.data?.after && <p class="dim">{t("groups.more", { count: number(MOST) })}</p>}
       </Panel>

@@ -123,7 +123,7 @@ function Generations({ chosen }: { chosen: string | undefined }) {
     <Panel title={t("log.generations")} wide>
       <ProblemNote problem={live.problem} />
       {live.data?.items.length === 0 && <Empty text={t("log.no_generations")} />}
-      <section class="generations" tabIndex={0} aria-label={t("log.generations")}>
+      <div role="group" class="generations" tabIndex={0} aria-label={t("log.generations")}>
         <table class="small">
           <thead>
             <tr>
@@ -159,7 +159,7 @@ function Generations({ chosen }: { chosen: string | undefined }) {
             ))}
           </tbody>
         </table>
-      </section>
+      </div>
     </Panel>
   );
 }

@@ -24,7 +24,7 @@ export function Packets({ id, words, title, none, most, wide }: PacketsProps) {
     <Panel title={title} wide={wide}>
       <ProblemNote problem={live.problem} />
       {live.data && packets.length === 0 && <Empty text={none} />}
-      <section class="packets" tabIndex={0} aria-label={title}>
+      <div role="group" class="packets" tabIndex={0} aria-label={title}>
         <table class="small">
           <thead class="unseen">
             <tr>
@@ -47,7 +47,7 @@ export function Packets({ id, words, title, none, most, wide }: PacketsProps) {
             ))}
           </tbody>
         </table>
-      </section>
+      </div>
     </Panel>
   );
 }

@@ -109,7 +109,7 @@ export function DataTable<Row>(props: Props<Row>) {
   const rows = chunks.slice(first, Math.ceil((view.top + view.height) / ROW) + OVER);
   const count = `${number(chunks.count)}${chunks.complete ? "" : "+"}`;
   return (
-    <section class="list" aria-label={label}>
+    <div class="list">
       <div class="filters">
         {children}
         <span class="count" role="status">
@@ -144,7 +144,7 @@ export function DataTable<Row>(props: Props<Row>) {
         </div>
         {chunks.loaded && chunks.count === 0 && <Empty text={empty} />}
       </div>
-    </section>
+    </div>
   );
 }
 

@@ -1,5 +1,7 @@
 // Who gets nothing, and why: found by a part of its id, looked at, sent away.
 
+import assert from "node:assert/strict";
+
 /** `/`, a part of an id, Enter. */
 export async function findByPart({ page, client }) {
   await page.locator("h1").first().waitFor();
@@ -12,7 +14,10 @@ export async function findByPart({ page, client }) {
 
 /** Why it gets nothing, in words and in the picture; then its connection is closed, and that is seen. */
 export async function whyAndDisconnect({ page }) {
-  await page.locator(".findings li").first().waitFor();
+  const finding = page.locator(".findings li p").first();
+  await finding.waitFor();
+  // It may begin with a name, in which case counts.
+  assert.equal(await finding.evaluate((one) => getComputedStyle(one, "::first-letter").textTransform), "none");
   await page.locator(".way li.here", { hasText: "Subscription" }).waitFor();
   await page.getByRole("button", { name: "Disconnect" }).click();
   await page.locator("dialog[open] button[type=submit]").click();

@@ -1,5 +1,10 @@
-// Each page in light, dark and on a phone: held against axe, no wider than the phone, photographed.
+// Each page in light, dark and on a phone: held against axe, no wider than the phone and the smallest window, photographed.
 import assert from "node:assert/strict";
+
+/** Of WCAG's reflow: a window of 1280 at 400 %. */
+const SMALLEST = { width: 320, height: 640 };
+/** English is the last: the pages that follow are looked for in it. */
+const LANGUAGES = ["de", "zh", "en"];
 
 /** Where, and what is there when it has been drawn: `pages` is the list in pages.mjs. */
 export async function photographed(ui, pages) {
@@ -22,6 +27,12 @@ export async function photographed(ui, pages) {
     await ui.page.setViewportSize({ width: 390, height: 844 });
     assert.deepEqual(await ui.page.evaluate(wider), [], `${title} is wider than a phone`);
     await ui.shot(`${title}-phone`);
+    await ui.page.setViewportSize(SMALLEST);
+    for (const language of LANGUAGES) {
+      await ui.page.locator(".who select").selectOption(language);
+      assert.deepEqual(await ui.page.evaluate(wider), [], `${title} is wider than 320 in ${language}`);
+    }
+    await ui.shot(`${title}-smallest`);
     await ui.page.setViewportSize({ width: 1280, height: 800 });
     await ui.page.evaluate(() => document.querySelector("main").scrollTo(0, 100_000));
   }
@@ -31,8 +42,9 @@ export async function photographed(ui, pages) {
 function wider() {
   const main = document.querySelector("main");
   if (main.scrollWidth <= main.clientWidth && document.documentElement.scrollWidth <= innerWidth) return [];
+  const page = [main, document.body, document.documentElement];
   const scrolls = (one) =>
-    one !== main && (getComputedStyle(one).overflowX !== "visible" || scrolls(one.parentElement));
-  const out = [...main.querySelectorAll("*")].filter((one) => one.getBoundingClientRect().right > innerWidth);
+    !page.includes(one) && (getComputedStyle(one).overflowX !== "visible" || scrolls(one.parentElement));
+  const out = [...document.body.querySelectorAll("*")].filter((one) => one.getBoundingClientRect().right > innerWidth);
   return out.filter((one) => !scrolls(one.parentElement)).map((one) => `${one.tagName} ${one.className}`);
 }

@@ -86,7 +86,7 @@ export function limitsLine(limits: Limits): string {
 export function Holding({ limits }: { limits: SaidLimit[] }) {
   if (!limits.length) return <Empty text={t("limits.none_hold")} />;
   return (
-    <section class="over" tabIndex={0} aria-label={t("limits.hold")}>
+    <div role="group" class="over" tabIndex={0} aria-label={t("limits.hold")}>
       <table class="small">
         <thead>
           <tr>
@@ -107,6 +107,6 @@ export function Holding({ limits }: { limits: SaidLimit[] }) {
           ))}
         </tbody>
       </table>
-    </section>
+    </div>
   );
 }

@@ -36,7 +36,7 @@ function linkLevel({ member }: Link): Level {
 
 export function Links({ of }: { of: Link[] }) {
   return (
-    <section class="over" tabIndex={0} aria-label={t("cluster.links")}>
+    <div role="group" class="over" tabIndex={0} aria-label={t("cluster.links")}>
       <table class="small">
         <thead>
           <tr>
@@ -73,7 +73,7 @@ export function Links({ of }: { of: Link[] }) {
           ))}
         </tbody>
       </table>
-    </section>
+    </div>
   );
 }
 
@@ -141,7 +141,7 @@ export function Moving({ node }: { node: Node }) {
 
 export function Ports({ of }: { of: Listener[] }) {
   return (
-    <section class="over" tabIndex={0} aria-label={t("cluster.ports")}>
+    <div role="group" class="over" tabIndex={0} aria-label={t("cluster.ports")}>
       <table class="small">
         <thead>
           <tr>
@@ -169,6 +169,6 @@ export function Ports({ of }: { of: Listener[] }) {
           ))}
         </tbody>
       </table>
-    </section>
+    </div>
   );
 }

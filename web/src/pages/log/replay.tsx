@@ -93,7 +93,7 @@ function Whose() {
 
 export function Messages({ filter, since }: { filter: string; since: string }) {
   return (
-    <section class="list" aria-label={t("log.replayed")}>
+    <div class="list">
       <h2 class="log-head">{sentence("log.replayed_of", { filter })}</h2>
       <DataTable<Logged>
         label={t("log.replayed")}
@@ -127,6 +127,6 @@ export function Messages({ filter, since }: { filter: string; since: string }) {
           { key: "node", title: t("clients.node"), width: "7rem", cell: (one) => one.node ?? "", wide: true },
         ]}
       />
-    </section>
+    </div>
   );
 }

@@ -4,8 +4,8 @@ import type { ComponentChildren } from "preact";
 /** What may be wider than the page scrolls by itself, with keys, too. */
 export function Over({ label, children }: { label: string; children: ComponentChildren }) {
   return (
-    <section class="over" tabIndex={0} aria-label={label}>
+    <div role="group" class="over" tabIndex={0} aria-label={label}>
       {children}
-    </section>
+    </div>
   );
 }
