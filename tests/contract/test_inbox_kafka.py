@@ -265,6 +265,24 @@ def test_nothing_of_a_topic_that_is_made_again_is_passed_over(kafka: KafkaServer
         assert one.inbox.facts().restarts >= 1
 
 
+def test_a_topic_that_is_made_again_with_fewer_partitions_is_read(kafka: KafkaServer, settings: InboxSettings) -> None:
+    """The group still gives out those that are gone: they are taken for empty, and what is there is read."""
+    fewer = replace(settings, topic=kafka.make_topic(f"{settings.topic}.six", 6))
+    reader = Recorder()
+    with running(fewer, reader) as one:
+        one.until(lambda: len(one.inbox.facts().partitions) == 6)
+        write(kafka, fewer.topic, 60)
+        one.until(lambda: len(reader.letters) == 60)
+        kafka.remove_topic(fewer.topic)
+        kafka.make_topic(fewer.topic, 2)
+        write(kafka, fewer.topic, 50, 1000)
+        took = one.until(lambda: set(numbers(reader)) >= set(range(1000, 1050)), 60.0)
+        print(f"all there after {took:.1f} s, {one.inbox.facts()}")
+        one.until(lambda: one.inbox.trouble is None)
+        write(kafka, fewer.topic, 10, 2000)
+        one.until(lambda: set(numbers(reader)) >= set(range(2000, 2010)))
+
+
 def test_a_node_that_was_stopped_goes_on_with_the_oldest_command_that_is_left(
     kafka: KafkaServer, settings: InboxSettings
 ) -> None:

@@ -7,6 +7,7 @@ is back within ``SESSION_SECONDS`` gets its partitions at once, and nobody else'
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -118,6 +119,8 @@ class Consuming:
         except Exception as error:  # the thread must not end by a fault of ours
             log.exception("reading commands from Kafka failed")
             return repr(error)
+        except:  # noqa: E722 - nor by a ``KafkaError`` out of a callback, which is no exception and has no traceback
+            return repr(sys.exc_info()[1])
         return life.broken
 
     def _turn(self, life: Life) -> None:

@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from confluent_kafka import (
     TIMESTAMP_NOT_AVAILABLE,
@@ -26,7 +27,7 @@ from iot_mqtt.ports.inbox import Letter
 from iot_mqtt.thread_bridge import Job, ThreadBridge, run_jobs
 from iot_mqtt.uplink.inbox.crossing import Crossing, Owner
 from iot_mqtt.uplink.inbox.health import Health
-from iot_mqtt.uplink.inbox.positions import ASK_SECONDS, Positions
+from iot_mqtt.uplink.inbox.positions import ASK_SECONDS, Positions, text_of
 from iot_mqtt.uplink.inbox.settings import InboxSettings
 from iot_mqtt.uplink.kafka.client import LINES
 from iot_mqtt.uplink.kafka.words import words_of
@@ -105,9 +106,9 @@ class Life:
         self._held = held
         self._consumer.subscribe(
             [self._settings.topic],
-            on_assign=self._assigned,
-            on_revoke=self._revoked,
-            on_lost=self._lost,
+            on_assign=partial(self._rebalanced, self._assigned),
+            on_revoke=partial(self._rebalanced, self._revoked),
+            on_lost=partial(self._rebalanced, self._lost),
         )
 
     def turn(self) -> None:
@@ -157,7 +158,7 @@ class Life:
             if error is not None:
                 self._crossing.go()
                 self._wrong(message, error)
-            else:
+            elif self.broken is None:
                 self._crossing.add(_letter(message))
             if self._crossing.full or self.broken is not None:
                 break
@@ -166,10 +167,22 @@ class Life:
 
     # Partitions come and go.
 
-    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Raises if the positions cannot be had: this life ends then, and the next one asks again."""
+    def _rebalanced(self, step: Callable[[Consumer, list[TopicPartition]], None], *told: Any) -> None:
+        """A callback of librdkafka. If it fails, this life ends, and the next one asks again.
+
+        What it raised would come out of ``poll`` as a ``KafkaError``, which is no exception and which nothing catches.
+        """
         if self._over:
             return
+        try:
+            step(*told)
+        except KafkaException as error:
+            self.broken = text_of(error)
+        except Exception as error:
+            log.exception("partitions of commands from Kafka cannot be taken or left")
+            self.broken = repr(error)
+
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._crossing.go()
         if not partitions:
             consumer.incremental_assign([])
@@ -184,8 +197,6 @@ class Life:
         self._bridge.hand(partial(self._owner.assigned, list(begins)))
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        if self._over:
-            return
         self._crossing.go()
         numbers = self._read_here(partitions)
         if numbers and not self._silent:
@@ -208,8 +219,6 @@ class Life:
             self._bridge.hand(partial(self._owner.lost, partitions))
 
     def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        if self._over:
-            return
         self._crossing.go()
         numbers = self._read_here(partitions)
         self.positions.forget(numbers)

@@ -75,7 +75,13 @@ class Positions:
         for one in consumer.committed(partitions, timeout=ASK_SECONDS):
             if one.error is not None:
                 raise KafkaException(one.error)
-            found[one.partition] = self._begin(consumer, one)
+            try:
+                found[one.partition] = self._begin(consumer, one)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+                    raise
+                # The group has not seen yet that the topic was made again with fewer. Should it come, all of it is new.
+                found[one.partition] = 0
         return found
 
     def _begin(self, consumer: Consumer, kept: TopicPartition) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from iot_mqtt.uplink.inbox.health import Health
@@ -19,6 +20,8 @@ class Committing:
         self.broken = False
         #: Offsets and their notes, by partition.
         self.kept: dict[int, tuple[int, str | None]] = {}
+        #: Codes of errors, by partition.
+        self.troubles: dict[int, int] = {}
 
     def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> None:
         if self.broken:
@@ -30,6 +33,8 @@ class Committing:
         return [TopicPartition("t", one.partition, *self.kept[one.partition]) for one in partitions]
 
     def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
+        if partition.partition in self.troubles:
+            raise KafkaException(KafkaError(self.troubles[partition.partition]))
         return 3, 1000
 
 
@@ -207,3 +212,19 @@ class TestAnotherTopicOfThatName:
         self.begun(here, 0)
         here.named.topic_id = ""
         assert not here.positions.is_in_another_topic()
+
+    def test_a_partition_that_is_gone_is_empty(self) -> None:
+        """The group gives it out still. Nothing is kept for it; should it come, it is read from its beginning."""
+        here = Here()
+        here.kafka.kept = {0: (10, "topic-id=old"), 5: (50, "topic-id=old"), 6: (-1001, "")}
+        here.kafka.troubles = {5: KafkaError._UNKNOWN_PARTITION, 6: KafkaError._UNKNOWN_PARTITION}
+        assert self.begun(here, 0, 5, 6) == {0: 3, 5: 0, 6: 0}
+        assert here.commit() == [{0: 3}]
+
+    def test_a_question_without_an_answer_is_no_answer(self) -> None:
+        """Any other error says nothing of the partition."""
+        here = Here()
+        here.kafka.kept = {5: (50, "topic-id=old")}
+        here.kafka.troubles = {5: KafkaError._TRANSPORT}
+        with pytest.raises(KafkaException):
+            self.begun(here, 5)
