@@ -28,14 +28,14 @@ _COMMAND: Final[Json] = {
     "deadline": maybe("number"),
     "retry": _FLAG,
     "wants_reply": _FLAG,
-    "idempotency_key": _MAYBE_TEXT,
     "sender": _TEXT,
     "response_topic": _MAYBE_TEXT,
     "attempts": {"type": "integer", "description": "How often it was sent."},
     "times": {"type": "object", "additionalProperties": _NUMBER, "description": "When each state began."},
 }
-#: What the device answered. In other states the detail is the node's own, and for all.
-_ANSWER: Final[Json] = {
+#: What its sender wrote, and what the device answered. In other states the detail is the node's own, and for all.
+_CONTENTS: Final[Json] = {
+    "idempotency_key": _MAYBE_TEXT,
     "detail": {"type": "string", "description": "Of one that is acked or failed: what the device answered."},
     "values": {"type": ["object", "null"], "description": "What the device answered."},
 }
@@ -62,13 +62,17 @@ _SEQUENCE: Final[Json] = {
 }
 
 
+#: States whose detail may be what the device answered.
+ANSWERED: Final = (State.ACKED, State.FAILED)
+
+
 def of_command(command: StoredCommand, *, contents: bool, with_body: bool = False) -> Json:
     """Listings leave the body out. Times are wall-clock seconds. ``contents``: also those of messages."""
     shape = _described(command, _COMMAND)
-    if contents or command.state not in (State.ACKED, State.FAILED):
-        shape |= {"detail": command.detail}
     if contents:
-        shape |= {"values": command.values}
+        shape |= _described(command, _CONTENTS)
+    elif command.state not in ANSWERED:
+        shape |= {"detail": command.detail}
     return {**shape, **of_bytes("body", command.body or b"")} if with_body and contents else shape
 
 
@@ -117,8 +121,8 @@ def device_schemas() -> Json:
         "version": {"type": "integer", "description": "That this is based on; without it, any."},
     }
     return {
-        "Command": object_of(_COMMAND, contents=_ANSWER),
-        "CommandWithBody": object_of(_COMMAND, contents={**_ANSWER, "body": _MAYBE_TEXT, "body_base64": _BASE64}),
+        "Command": object_of(_COMMAND, contents=_CONTENTS),
+        "CommandWithBody": object_of(_COMMAND, contents={**_CONTENTS, "body": _MAYBE_TEXT, "body_base64": _BASE64}),
         "CommandOrder": body_of(order, "target", audited=("target", "id", "idempotency_key", "response_topic", "user")),
         "Device": object_of(_DEVICE),
         "Sequence": object_of(_SEQUENCE),

@@ -22,14 +22,17 @@ pytestmark = pytest.mark.skipif(MOSQUITTO, reason="mosquitto has no API")
 #: Fields of answers that hold what was published, sent or reported.
 CONTENT = {
     *("payload", "payload_base64", "correlation_data", "user_properties", "body", "body_base64", "hex", "event"),
-    *("values", "delta"),
+    *("values", "delta", "idempotency_key"),
 }
 #: Lists of figures that have such a name.
 FIGURES = {("History", "values")}
 #: In each content of a case.
 MARK = "mark-"
 #: Where a node has contents: each of them has a mark with that word.
-WHERE = ("retained", "property", "correlation", "will", "reported", "desired", "body", "detail", "values")
+WHERE = (
+    *("retained", "property", "correlation", "will", "reported", "desired"),
+    *("body", "key", "detail", "values", "failure"),
+)
 #: What stands for the variable parts of paths; another one needs something here that has content behind it.
 NAMES = {
     "id": "none",
@@ -60,11 +63,16 @@ def fill(broker: BrokerProcess, root: Api) -> None:
     device.publish("shadow/press/reported", json.dumps({"mode": f"{MARK}reported"}).encode(), qos=1, packet_id=1)
     desired = {"desired": {"mode": f"{MARK}desired"}}
     assert root.ask("POST", "/api/v1/shadows/press", json.dumps(desired).encode())[0] == 200
-    order = {"target": "press", "id": "c1", "body": f"{MARK}body", "wants_reply": True}
+    order: dict[str, object] = {"target": "press", "wants_reply": True, "idempotency_key": f"{MARK}key"}
+    order |= {"id": "c1", "body": f"{MARK}body"}
     assert root.ask("POST", "/api/v1/commands", json.dumps(order).encode())[0] == 200
     reply = {"detail": f"{MARK}detail", "values": {"a": f"{MARK}values"}}
     device.publish("reply/c1", json.dumps(reply).encode(), qos=1, packet_id=2)
     wait_until(lambda: root.ask("GET", "/api/v1/commands/c1")[1]["state"] == "acked")
+    order = {"target": "press", "id": "c2", "wants_reply": True}
+    assert root.ask("POST", "/api/v1/commands", json.dumps(order).encode())[0] == 200
+    device.publish("reply/c2", json.dumps({"ok": False, "detail": f"{MARK}failure"}).encode(), qos=1, packet_id=3)
+    wait_until(lambda: root.ask("GET", "/api/v1/commands/c2")[1]["state"] == "failed")
     wait_until(lambda: root.ask("GET", "/api/v1/shadows/press")[1]["reported"]["version"] > 0)
     # Without a word, so its will is published, and waits in the log.
     device.sock.close()

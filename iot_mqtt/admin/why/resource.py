@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from iot_mqtt.admin import shapes
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import Role
-from iot_mqtt.admin.device_shapes import of_command
+from iot_mqtt.admin.device_shapes import ANSWERED, of_command
 from iot_mqtt.admin.errors import bad_request
 from iot_mqtt.admin.routes import Resource, combined
 from iot_mqtt.admin.schemas import Json, Schemas, items_of, maybe, object_of, schema_of
@@ -20,6 +20,7 @@ from iot_mqtt.broker.facade import AttemptInfo
 from iot_mqtt.devices.asked import Lets
 from iot_mqtt.errors import MqttError
 from iot_mqtt.ports.bans import Ban
+from iot_mqtt.ports.devices import StoredCommand
 from iot_mqtt.ports.recent import Trouble
 from iot_mqtt.topics import validate_topic
 
@@ -60,6 +61,8 @@ class WhyResources(Resource):
         caller = call.caller
         if caller is not None and caller.role < Role.OPERATOR:
             facts = replace(facts, bans=(), rights=_unsaid, denied=())
+        if not call.sees_contents:
+            facts = replace(facts, commands=tuple(map(_without_answer, facts.commands)))
         if call.user is not None and not self._lets()(call.user, "command", facts.asked):
             facts = replace(facts, commands=())
         if call.user is not None and facts.topic is not None and not self._lets()(call.user, "receive", facts.topic):
@@ -115,6 +118,11 @@ def answer(facts: Facts, *, contents: bool, whole: Facts | None = None) -> Json:
         "bans": list(map(asdict, facts.bans)),
         "commands": [of_command(one, contents=contents) for one in facts.commands[:_SHOWN]],
     }
+
+
+def _without_answer(command: StoredCommand) -> StoredCommand:
+    """For those who may not see what the device said."""
+    return replace(command, detail="") if command.state in ANSWERED else command
 
 
 def findings(facts: Facts, whole: Facts | None = None) -> list[Finding]:
