@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from iot_mqtt.topics import Match
 
 MAX_EXPIRY: Final = 0xFFFF_FFFF
+#: Details of what came too late.
+LATE: Final = "its deadline was over before it came"
+FORGOTTEN: Final = "if it came before, it may have been done, which is not known any more"
 #: How the states of a command are published: at QoS 1, not retained.
 ANSWER_FORM: Final = form_of(1 << 1)
 
@@ -106,6 +109,7 @@ class Accepting:
             state=State.QUEUED,
             accepted_at=now,
             deadline=new.deadline,
+            written=new.written,
             retry=new.retry,
             wants_reply=new.wants_reply,
             idempotency_key=new.idempotency_key if trouble is None else "",
@@ -129,7 +133,9 @@ class Accepting:
     def _send(self, record: StoredCommand, new: NewCommand) -> tuple[StoredCommand, Outcome]:
         topic = DOWN + new.target.encode()
         if record.deadline is not None and record.deadline <= record.accepted_at:
-            return self._over(record, State.EXPIRED, "its deadline was over before it came", new), _taken()
+            return self._over(
+                record, State.EXPIRED, self._late(new, record.deadline, record.accepted_at), new
+            ), _taken()
         unreachable, gone = self._unreachable(record.owner, self._publishing.routes.match(topic))
         message = self._message(record, new, topic)
         if unreachable is not None:
@@ -175,6 +181,12 @@ class Accepting:
     ) -> tuple[StoredCommand, Outcome]:
         self._telling.answer(record, self._response_topic(new, connection), new.correlation)
         return record, _taken()
+
+    def _late(self, new: NewCommand, deadline: float, now: float) -> str:
+        """Why it is not sent. What was over long ago is forgotten."""
+        since = deadline if new.written is None else new.written
+        named = new.id or new.idempotency_key
+        return f"{LATE}; {FORGOTTEN}" if named and self._book.is_forgotten(since, now) else LATE
 
     def _over(self, record: StoredCommand, state: State, why: str, new: NewCommand) -> StoredCommand:
         record = replace(_ended(record, state, why), untold=not self._elsewhere.is_home(record.owner))

@@ -52,6 +52,8 @@ class NewCommand:
     qos: int = 1
     #: In whose name it is sent, where that is not a client's: each of these users must have the right to it.
     users: tuple[str, ...] = ()
+    #: When it was written, if that was before it came here or a clock is ahead; None: when it came.
+    written: float | None = None
     #: Raw properties that are passed on to the device; ``carried``: the id is among them.
     properties: bytes = b""
     carried: bool = False

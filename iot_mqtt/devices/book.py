@@ -82,7 +82,7 @@ class Book:
         self._due: list[tuple[float, str, str]] = []
         #: (until, command) of those without a deadline that links wait for, oldest first.
         self._unanswered: deque[tuple[float, Tracked]] = deque()
-        #: (since, owner, id) of those that are over, oldest first.
+        #: (kept from, owner, id) of those that are over, in the order of their ends.
         self._finished: deque[tuple[float, str, str]] = deque()
         self._replies = Replies()
         #: Those that are not over.
@@ -153,7 +153,11 @@ class Book:
 
     def kept_until(self, record: StoredCommand) -> float:
         """How long one that is over can be asked for."""
-        return record.changed_at + self._settings.keep_commands
+        return record.kept_from + self._settings.keep_commands
+
+    def is_forgotten(self, since: float, now: float) -> bool:
+        """Whether one may be unknown that came then and is over."""
+        return since + self._settings.keep_commands <= now
 
     def _schedule(self, tracked: Tracked) -> None:
         record, due = tracked.record, self.ends_at(tracked.record)
@@ -327,7 +331,7 @@ class Book:
                 self._changes.forget_command(tracked.record)
 
     def _over(self, tracked: Tracked) -> None:
-        self._finished.append((tracked.record.changed_at, tracked.record.owner, tracked.record.id))
+        self._finished.append((tracked.record.kept_from, tracked.record.owner, tracked.record.id))
         self._keep_reply(tracked.record)
 
     def _keep_reply(self, record: StoredCommand) -> None:

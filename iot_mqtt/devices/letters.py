@@ -43,6 +43,8 @@ MAX_LETTERS = 1000
 MAX_BYTES = 16 * 1024**2
 #: A larger one is no command. As for the API: enough for a megabyte in base64.
 MAX_LETTER = 2 * 1024**2
+#: Seconds that the time of a letter may be ahead. Beyond that it says nothing of when the letter was written.
+MAX_AHEAD = 300
 #: Seconds until what there was no room for is tried again: the first time, and at most.
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 10.0
@@ -235,8 +237,11 @@ class Letters:
         if len(letter.value) > MAX_LETTER:
             raise ValueError(f"it has {len(letter.value)} bytes, more than {MAX_LETTER}")
         now = self._clock.wall()
+        timestamp = now if letter.timestamp is None else letter.timestamp
+        if timestamp > now + MAX_AHEAD:
+            raise ValueError(f"its time is {timestamp - now:.0f} s ahead of this node's clock, more than {MAX_AHEAD}")
         # A clock that is ahead must not make a command live longer.
-        written = now if letter.timestamp is None else min(letter.timestamp, now)
+        written = min(timestamp, now)
         new = read_order(Fields(read_object(letter.value)), written)
         if not new.id:
             new = replace(new, id=place_id(letter), made=True)
@@ -245,7 +250,7 @@ class Letters:
         if written + self._max_age <= now:
             oldest = written + self._max_age
             new = replace(new, deadline=oldest if new.deadline is None else min(new.deadline, oldest))
-        return new
+        return replace(new, written=timestamp)
 
     def _submit(self, entry: _Entry) -> None:
         if self._held is not None:

@@ -68,6 +68,8 @@ class StoredCommand:
     accepted_at: float
     #: After which it must not be sent any more; None: it was given none.
     deadline: float | None = None
+    #: When its sender wrote it, where that is known (a record of Kafka), by a clock that may be ahead.
+    written: float | None = None
     retry: bool = False
     wants_reply: bool = False
     idempotency_key: str = ""
@@ -106,6 +108,11 @@ class StoredCommand:
     def changed_at(self) -> float:
         """When its state began."""
         return self.times.get(self.state, self.accepted_at)
+
+    @property
+    def kept_from(self) -> float:
+        """When the time begins for which one that is over is known. It may come again for as long after ``written``."""
+        return self.changed_at if self.written is None else max(self.changed_at, self.written)
 
 
 def owner_of(target: str) -> str:

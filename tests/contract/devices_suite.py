@@ -26,6 +26,7 @@ FULL = StoredCommand(
     state=State.ACKED,
     accepted_at=1000.25,
     deadline=1010.125,
+    written=1020.5,
     retry=True,
     wants_reply=True,
     idempotency_key="k\0ey",

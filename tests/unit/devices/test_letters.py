@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from iot_mqtt.broker.settings import BudgetSettings
 from iot_mqtt.devices import DevicesSettings
-from iot_mqtt.devices.letters import LONGEST_PAUSE, MAX_LETTER, MAX_LETTERS, place_id
+from iot_mqtt.devices.accepting import FORGOTTEN, LATE
+from iot_mqtt.devices.letters import LONGEST_PAUSE, MAX_AHEAD, MAX_LETTER, MAX_LETTERS, place_id
 from iot_mqtt.ports.disk import DiskUse
 from tests.unit.broker.harness import run
 from tests.unit.devices.devicekit import command_of, confirm, states, statuses
@@ -213,9 +214,57 @@ def test_a_clock_that_is_ahead_makes_no_command_live_longer() -> None:
     node = LetterNode()
     node.device()
     now = node.clock.wall()
-    node.inbox.write(now + 5000, {"target": "d1", "id": "c1", "expires_in": 30})
+    node.inbox.write(now + 250, {"target": "d1", "id": "c1", "expires_in": 30})
     node.bring()
     assert node.record("c1").deadline == pytest.approx(now + 30)
+
+
+@pytest.mark.parametrize("ahead", [0, 100, MAX_AHEAD - 1])
+@pytest.mark.parametrize("lives", [1, 2])
+def test_what_was_done_is_recognised_for_as_long_as_it_could_be_done(ahead: float, lives: int) -> None:
+    """The position is lost, and a record whose clock was ahead is not too old yet. In another life of the node, too."""
+    node = LetterNode(devices=DevicesSettings(keep_commands=MAX_AGE))
+    device = node.device()
+    node.inbox.write(node.clock.wall() + ahead, {"target": "d1", "id": "c1"})
+    node.bring()
+    confirm(device, device.messages())
+    for _ in range(lives - 1):
+        node.restart()
+        device = node.device()
+    for seconds in (MAX_AGE - 10, ahead, 20):
+        node.pass_time(seconds)
+        node.inbox.kept.clear()
+        node.inbox.begin(node.letters)
+        node.bring()
+    assert device.messages() == []
+
+
+def test_a_time_that_is_far_ahead_is_not_believed() -> None:
+    """It would never be too old, and be done whenever it comes."""
+    node = LetterNode()
+    device = node.device()
+    node.inbox.write(node.clock.wall() + 86_400, {"target": "d1", "id": "c1"})
+    node.bring()
+    assert device.messages() == []
+    ((_, why),) = node.inbox.buried
+    assert why == "its time is 86400 s ahead of this node's clock, more than 300"
+
+
+def test_what_was_done_and_forgotten_is_not_said_to_be_undone() -> None:
+    """It comes again when nobody knows any more, and what has just come late does not."""
+    node = LetterNode(devices=DevicesSettings(keep_commands=MAX_AGE))
+    listener, device = node.listener(), node.device()
+    node.order(id="done")
+    node.bring()
+    confirm(device, device.messages())
+    node.pass_time(MAX_AGE + 600)
+    node.inbox.kept.clear()
+    node.inbox.begin(node.letters)
+    node.inbox.write(node.clock.wall() - MAX_AGE / 2, {"target": "d1", "id": "late", "expires_in": 1})
+    statuses(listener)
+    node.bring()
+    details = {status["id"]: (status["state"], status["detail"]) for status in statuses(listener)}
+    assert details == {"done": ("expired", f"{LATE}; {FORGOTTEN}"), "late": ("expired", LATE)}
 
 
 @pytest.mark.parametrize("expires_in", [None, 100_000])
