@@ -138,9 +138,11 @@ def _check_target(target: str, most_levels: int) -> None:
     if not owner_of(target) or "+" in target or "#" in target or "\0" in target:
         why = f"{target[:100]!r} is no target: name a client, or GATEWAY/DEVICE"
         raise Refused(why, ReasonCode.TOPIC_NAME_INVALID)
-    if len(target.encode("utf-8", "replace")) > MAX_TARGET or target.count("/") + 2 >= most_levels:
-        why = f"the target is too long: {MAX_TARGET} bytes, and {most_levels - 2} levels"
-        raise Refused(why, ReasonCode.TOPIC_NAME_INVALID)
+    size, levels = len(target.encode("utf-8", "replace")), target.count("/") + 1
+    for number, most, unit in ((size, MAX_TARGET, "bytes"), (levels, most_levels - 2, "levels")):
+        if number > most:
+            why = f"the target is too long: {number} {unit}, more than {most}"
+            raise Refused(why, ReasonCode.TOPIC_NAME_INVALID)
 
 
 def _order(place: tuple[str, str]) -> tuple[int, bytes, str]:

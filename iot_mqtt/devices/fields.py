@@ -57,7 +57,7 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
-            raise self.wrong(f"{self._prefix}{name} must be seconds")
+            raise self.wrong(f"{self._prefix}{name} must be seconds, from 0 to less than 1e12")
         return float(value)
 
     def text(self, name: str) -> str | None:
@@ -90,7 +90,7 @@ class Fields:
 def read_json(data: bytes) -> object:
     """What came as a body: a value that can be written down again. ``ValueError``: it is none."""
     try:
-        value: object = json_reader.read_json(data)
+        value: object = json_reader.read_json(data, once=True)
     except ValueError as error:
         raise ValueError(f"the body {error}") from error
     return value

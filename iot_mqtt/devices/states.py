@@ -200,14 +200,16 @@ def is_gateway(session: Session) -> bool:
 
 
 def _read_reply(payload: bytes) -> tuple[bool, str, Mapping[str, Any] | None] | None:
-    """What a device says: nothing (done), or {"ok": …, "detail": …, "values": {…}}."""
+    """What a device says: nothing (done), or {"ok": …, "detail": …, "values": {…}}, of which each may be missing. Only
+    beside ``ok`` may there be other names: one of them could have been meant for it.
+    """
     if not payload:
         return True, "", None
     try:
-        reply = read_json(payload)
+        reply = read_json(payload, once=True)
     except ValueError:
         return None
-    if not isinstance(reply, dict):
+    if not isinstance(reply, dict) or ("ok" not in reply and not reply.keys() <= {"detail", "values"}):
         return None
     ok, detail, values = reply.get("ok", True), reply.get("detail", ""), reply.get("values")
     if not isinstance(ok, bool) or not isinstance(detail, str) or not isinstance(values, dict | None):

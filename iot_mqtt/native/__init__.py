@@ -23,6 +23,7 @@ __all__ = [
     "IN_ORDER",
     "NAMES",
     "NOT_JSON",
+    "NotRead",
     "NUMBER",
     "USE_NATIVE",
     "ConnectReader",
@@ -36,6 +37,7 @@ __all__ = [
     "accept",
     "acks",
     "decode",
+    "decode_once",
     "decoded",
     "image_of",
     "is_deep",
@@ -59,7 +61,7 @@ __all__ = [
     "write_at",
 ]
 
-from iot_mqtt.native._pure_lines import NOT_JSON, decode, decoded, is_deep
+from iot_mqtt.native._pure_lines import NOT_JSON, NotRead, decode, decode_once, decoded, is_deep
 from iot_mqtt.native._pure_packets import image_of
 from iot_mqtt.native._pure_scan import FIVE, FROM_CLIENT, IN_ORDER, NAMES
 from iot_mqtt.native._pure_syncing import NUMBER

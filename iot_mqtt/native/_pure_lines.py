@@ -20,13 +20,17 @@ MAX_DIGITS = 4300
 _BREAKS = b"\r\n"
 
 
+class NotRead(ValueError):
+    """JSON that is not taken; says why, as the end of a sentence."""
+
+
 def _refuse(constant: str) -> object:
     raise ValueError(f"{constant} is not JSON")
 
 
 def _integer(digits: str) -> int:
     if len(digits.lstrip("-")) > MAX_DIGITS:
-        raise ValueError("an integer that nobody reads")
+        raise NotRead(f"holds a number with more than {MAX_DIGITS} digits")
     return int(digits)
 
 
@@ -37,11 +41,24 @@ def _finite(digits: str) -> float:
     return value
 
 
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise NotRead(f"holds the name {name[:100]!r} twice")
+        found[name] = value
+    return found
+
+
 NOT_JSON = object()
 #: ``ValueError`` or ``RecursionError`` for what is none, or too deep for Python.
 _decode = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer).decode
 #: For what is written anew from its value; ``OverflowError`` for a number that would become ``Infinity`` there.
 decode = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer, parse_float=_finite).decode
+#: The same, where a name that stands twice in an object must not be passed over.
+decode_once = json.JSONDecoder(
+    parse_constant=_refuse, parse_int=_integer, parse_float=_finite, object_pairs_hook=_once
+).decode
 
 
 def lines(wire: bytes, count: int, prefix: int, first: int, head: bytes, middle: bytes) -> list[bytes]:

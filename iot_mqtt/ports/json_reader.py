@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any, Final
 
-from iot_mqtt.native import decode, is_deep
+from iot_mqtt.native import NotRead, decode, decode_once, is_deep
 
 #: Objects and lists within one another.
 MAX_DEPTH: Final = 64
@@ -24,14 +24,18 @@ _HALF_A_PAIR: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 __all__ = ["MAX_DEPTH", "STORED_DEPTH", "is_deep", "read_json"]
 
 
-def read_json(text: bytes, depth: int = MAX_DEPTH) -> Any:
-    """``ValueError`` says what is wrong with it, as the end of a sentence."""
+def read_json(text: bytes, depth: int = MAX_DEPTH, *, once: bool = False) -> Any:
+    """``ValueError`` says what is wrong with it, as the end of a sentence. ``once``: a name that stands twice in an
+    object is wrong, too; else the last one counts.
+    """
     try:
-        value = decode(text.removeprefix(_MARK).decode())
+        value = (decode_once if once else decode)(text.removeprefix(_MARK).decode())
     except RecursionError as error:
         raise ValueError(_too_deep(depth)) from error
     except OverflowError as error:
         raise ValueError("holds a number that is too large") from error
+    except NotRead:
+        raise
     except ValueError as error:
         raise ValueError("is not JSON") from error
     if is_deep(text, value, depth):

@@ -368,6 +368,32 @@ def test_the_end_of_a_session_ends_its_commands() -> None:
     assert states(listener) == ["queued", "failed"]
 
 
+@pytest.mark.parametrize(
+    ("reply", "state"),
+    [
+        (b"", "acked"),
+        (b"{}", "acked"),
+        (b'{"detail": "fine"}', "acked"),
+        (b'{"values": {"speed": 3}}', "acked"),
+        (b'{"ok": true, "took": 5}', "acked"),
+        (b'{"ok": false, "took": 5}', "failed"),
+        (b'{"OK": false}', "sent"),
+        (b'{"state": "failed"}', "sent"),
+        (b'{"Ok": false, "detail": "stuck"}', "sent"),
+        (b'{"ok": false, "ok": true}', "sent"),
+        (b'{"values": {"a": 1, "a": 2}}', "sent"),
+    ],
+)
+def test_a_reply_counts_by_names_that_are_known(reply: bytes, state: str) -> None:
+    """One that could mean something else is not understood, and counted."""
+    node = DeviceNode()
+    device = node.device()
+    order(node.connect("s"), "d1", reply="yes")
+    device.messages()
+    device.publish("reply/c1", reply, qos=1)
+    assert (node.state("c1"), node.accompanied.states.bad_replies) == (state, state == "sent")
+
+
 def test_an_idempotency_key_sends_once() -> None:
     """The same command is told of instead, in the new sender's words, during its life and after a restart."""
     node = DeviceNode()

@@ -27,11 +27,25 @@ def test_many_brackets_beside_one_another_are_not_deep() -> None:
     assert read_json(b"[" + b"[]," * 5000 + b"[]]") == [[]] * 5001
 
 
-@pytest.mark.parametrize("text", [b"", b"no", b"\xff", b"NaN", b'{"a": Infinity}', b"[" * 20, b"1" * 5000])
+@pytest.mark.parametrize("text", [b"", b"no", b"\xff", b"NaN", b'{"a": Infinity}', b"[" * 20])
 def test_what_is_no_json_is_said_to_be_none(text: bytes) -> None:
     """Also what Python would read and nobody else."""
     with pytest.raises(ValueError, match="is not JSON"):
         read_json(text)
+
+
+def test_an_integer_that_python_does_not_read_is_said_to_be_one() -> None:
+    """It is JSON all the same."""
+    with pytest.raises(ValueError, match="holds a number with more than 4300 digits"):
+        read_json(b"1" * 5000)
+
+
+@pytest.mark.parametrize("text", [b'{"a": 1, "a": 1}', b'[{"b": {"a": 1, "\\u0061": null}}]'])
+def test_a_name_that_stands_twice_is_refused_where_each_may_stand_once(text: bytes) -> None:
+    """Else the last one counts."""
+    with pytest.raises(ValueError, match="holds the name 'a' twice"):
+        read_json(text, once=True)
+    assert read_json(text)
 
 
 @pytest.mark.parametrize("text", [b"1e999", b'{"a": [-2.5E+400]}', b"1" * 400 + b".5"])
