@@ -12,7 +12,7 @@ from iot_mqtt.app.config.folders import captures_dir, plugins_dir
 from iot_mqtt.app.config.plugin_entries import plugin_settings
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.devices import Accompanied
-from iot_mqtt.devices.link import Captures, LinksCounters, LinkServices
+from iot_mqtt.devices.link import Captures, FrameTurns, LinksCounters, LinkServices
 from iot_mqtt.devices.link.repetitions import Repetitions
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.plugins.catalog import Plugins
@@ -79,6 +79,7 @@ class Gateways:
             Repetitions(self._now, recent.note),
             now=self._now,
             call_soon=self._reactor.call_at_turn_end,
+            turns=FrameTurns(self._clock.monotonic, self._reactor.call_at_turn_end),
         )
 
     def _now(self) -> int:

@@ -4,6 +4,7 @@ from iot_mqtt.devices.link.capturing import CaptureError, CaptureInfo, Captures
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
 from iot_mqtt.devices.link.services import LinkServices, LinkSettings
 from iot_mqtt.devices.link.stage import DeviceStage, make_stage
+from iot_mqtt.devices.link.turns import FrameTurns
 from iot_mqtt.devices.link.watching import WatchedLink, Watcher
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "CaptureInfo",
     "Captures",
     "DeviceStage",
+    "FrameTurns",
     "LinkCounters",
     "LinkServices",
     "LinkSettings",

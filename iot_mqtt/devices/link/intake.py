@@ -52,6 +52,7 @@ class Intake:
         "_taking",
         "_spoke",
         "_codec_full",
+        "_turn_full",
         "_broker_full",
         "_when_settled",
     )
@@ -72,7 +73,7 @@ class Intake:
         self._taking = False
         #: Frames have come that the broker has not heard of.
         self._spoke = False
-        self._codec_full = self._broker_full = False
+        self._codec_full = self._turn_full = self._broker_full = False
         self._when_settled: Callable[[], None] | None = None
 
     def hold(self) -> None:
@@ -96,7 +97,7 @@ class Intake:
     @property
     def is_settled(self) -> bool:
         """Whether all that the codec has said is taken, and acknowledged by the broker."""
-        if self._kept or self._taking:
+        if self._kept or self._taking or self._turn_full:
             return False
         return not self._held if self._posting is None else self._posting.is_acknowledged
 
@@ -119,6 +120,12 @@ class Intake:
         """Whether the codec takes further frames."""
         self._codec_full = not more
         self._regulate()
+
+    def turn_takes(self, more: bool) -> None:
+        """Whether the turn takes further frames; those that came wait otherwise."""
+        self._turn_full = not more
+        self._regulate()
+        self._settle()
 
     def broker_takes(self, more: bool) -> None:
         """Whether the broker takes further packets."""
@@ -207,9 +214,9 @@ class Intake:
         self._kept.extendleft(reversed(rest))
 
     def _regulate(self) -> None:
-        """Read from the gateway only while codec and broker take what it says."""
+        """Read from the gateway only while codec, turn and broker take what it says."""
         if not self._closed:
-            self._wire.set_reading(not (self._codec_full or self._broker_full or self._kept))
+            self._wire.set_reading(not (self._codec_full or self._turn_full or self._broker_full or self._kept))
 
 
 def _goes_on(posting: Posting, events: Sequence[Event], position: int) -> bool:

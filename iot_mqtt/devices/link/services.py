@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from iot_mqtt.devices.link.capturing import Captures
 from iot_mqtt.devices.link.counters import LinksCounters
 from iot_mqtt.devices.link.repetitions import Repetitions
+from iot_mqtt.devices.link.turns import FrameTurns
 from iot_mqtt.plugins.running import Opened, Sink
 from iot_mqtt.sdk import Value
 
@@ -85,6 +86,7 @@ class LinkServices:
     now: Callable[[], int]
     #: Call something at the end of the turn.
     call_soon: Callable[[Callable[[], None]], None]
+    turns: FrameTurns
 
 
 @dataclass(frozen=True, slots=True)

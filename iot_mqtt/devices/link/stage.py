@@ -14,7 +14,8 @@ let it in, nobody but the log has heard its name.
     waiting ── Login ──▶ the client connects, subscribes and is open ──▶ closed
 
 What a codec says between its login and ``open`` is kept, and nothing more is read meanwhile. The same is done when as
-many messages are unacknowledged as the broker allows.
+many messages are unacknowledged as the broker allows. Frames wait when those of all gateways have taken their share of
+a turn (``turns``).
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ class DeviceStage(Stage):
         "_closed",
         "_refusing",
         "_patience",
+        "_frames",
+        "_refused",
     )
 
     def __init__(self, services: LinkServices, settings: LinkSettings) -> None:
@@ -81,6 +84,9 @@ class DeviceStage(Stage):
         self._refusing = False
         #: Until it is closed, though what the gateway has sent is not acknowledged: the gateway sends no more.
         self._patience: Timeout | None = None
+        #: What waits for another turn, and what is wrong behind it.
+        self._frames: list[bytes] = []
+        self._refused: FrameRefused | None = None
 
     # The connection.
 
@@ -121,6 +127,7 @@ class DeviceStage(Stage):
         if self._closed:
             return
         self._closed = True
+        self._frames = []
         self._intake.close()
         if self._observed is not None:
             self._observed.closed()
@@ -179,7 +186,34 @@ class DeviceStage(Stage):
             return
         self._counters.frames += len(batch)
         self._intake.frames_came()
-        if not self._opened.runner.decode(batch):
+        if self._frames or self._services.turns.must_wait(self):
+            self._frames += batch
+            self._intake.turn_takes(more=False)
+        else:
+            self._decode(batch)
+
+    def go_on(self) -> None:
+        """Another turn has room for what waits."""
+        frames, self._frames = self._frames, []
+        if frames:
+            self._decode(frames)
+        if self._frames or self._closed:
+            return
+        if self._refused is not None:
+            self._refuse_frame(self._refused)
+        self._intake.turn_takes(more=True)
+
+    def _decode(self, frames: list[bytes]) -> None:
+        turns = self._services.turns
+        self._frames = turns.take(frames, self._decode_some)
+        if self._closed:
+            self._frames = []
+        elif self._frames:
+            turns.wait(self)
+            self._intake.turn_takes(more=False)
+
+    def _decode_some(self, frames: list[bytes]) -> None:
+        if self._opened is not None and not self._closed and not self._opened.runner.decode(frames):
             self._intake.codec_takes(more=False)
 
     def read_complete(self, ctx: Context) -> None:
@@ -198,11 +232,17 @@ class DeviceStage(Stage):
             ctx.fire_event(event)
 
     def failed(self, ctx: Context, error: BaseException) -> None:
-        if isinstance(error, FrameRefused) and self._opened is not None:
-            # Behind what came before it, which the codec may not have read yet.
-            self._opened.runner.settle(partial(self.bad_frame, error.reason, error.detail))
-        else:
+        if not isinstance(error, FrameRefused) or self._opened is None:
             ctx.fire_failed(error)
+        elif self._frames:
+            self._refused = error
+        else:
+            self._refuse_frame(error)
+
+    def _refuse_frame(self, error: FrameRefused) -> None:
+        """Behind what came before it, which the codec may not have read yet."""
+        if self._opened is not None:
+            self._opened.runner.settle(partial(self.bad_frame, error.reason, error.detail))
 
     # What the codec says: ``plugins.Sink``.
 

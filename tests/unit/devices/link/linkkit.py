@@ -23,6 +23,7 @@ from iot_mqtt.devices.link import Captures, DeviceStage, LinkServices, LinkSetti
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
 from iot_mqtt.devices.link.repetitions import Repetitions
 from iot_mqtt.devices.link.services import KnownDevices, Verdict
+from iot_mqtt.devices.link.turns import FrameTurns
 from iot_mqtt.framing import Framing
 from iot_mqtt.pipeline import Layout
 from iot_mqtt.plugins.calling import Calling
@@ -263,7 +264,9 @@ class World:
             Repetitions(now, node.broker.counters.recent.note),
             now=now,
             call_soon=node._soon.append,
+            turns=FrameTurns(node.clock.monotonic, node._soon.append),
         )
+        self.turns = services.turns
         told = LinkSettings("lines", **settings)
         broker = node.broker
         self.layout = Layout(
