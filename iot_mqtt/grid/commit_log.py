@@ -150,6 +150,13 @@ class CommitLog:
         """Whether the next record belongs into another segment."""
         return self._offset >= SEGMENT
 
+    @property
+    def removed(self) -> bool:
+        """Whether the newest segment has no name any more: a start would not find it."""
+        with suppress(OSError):  # none is open, or another is begun in another thread
+            return os.fstat(self.file).st_nlink == 0
+        return False
+
     def begin(self, first: int) -> None:
         """Begin a segment with the batch of this LSN. Raises ``OSError``, with ``failed``."""
         self.failed = True

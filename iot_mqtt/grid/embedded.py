@@ -139,6 +139,15 @@ class _Merge(_Commit):
         self.after = engine.merge(self.after)
 
 
+class _Renewal(_Commit):
+    """Another log in the place of one that was removed."""
+
+    __slots__ = ()
+
+    def merge(self, changes: dict[bytes, bytes | None], prefixes: list[bytes], engine: Engine) -> None:
+        engine.renew_log()
+
+
 class _Following(_Commit):
     """A synced batch that is in the log alone, because RocksDB would have had to wait: readable when it is over."""
 
@@ -162,9 +171,14 @@ class EmbeddedGrid:
         retry: tuple[float, float] = (RETRY_FIRST, RETRY_LAST),
         monotonic: Callable[[], float] = time.monotonic,
         watch: Watch | None = None,
+        on_lost: Callable[[str], object] | None = None,
     ) -> None:
-        """``watch``: a reactor that can tell of a sync; None: the grid's thread does everything."""
+        """``watch``: a reactor that can tell of a sync; None: the grid's thread does everything. ``on_lost`` is told,
+        in any thread, that another directory is at the path, or none: nothing more must be written then.
+        """
         self._engine = Engine(directory, threading.Event().wait)
+        if on_lost is not None:
+            self._engine.on_lost = on_lost
         self._bridge: TurnBridge[_Commit] = TurnBridge("grid", self._turn, cross, TURN_OPERATIONS)
         self._retry = retry
         self._monotonic = monotonic
@@ -181,6 +195,8 @@ class EmbeddedGrid:
         self._held: list[tuple[_Commit, int]] = []
         #: Why it could not be read after it was begun.
         self._unread: Unavailable | None = None
+        #: Another log is under way, as that of before was removed.
+        self._renewing = False
         # Only the thread touches these, and the reactor while the thread is idle.
         self._broken: Unavailable | None = None
         self._retry_at = 0.0
@@ -199,6 +215,19 @@ class EmbeddedGrid:
     def disk_use(self) -> DiskUse:
         """The room that the files take and that is left; raises ``OSError``."""
         return measure(self._engine.directory)._replace(passing=self._engine.passing)
+
+    def check(self) -> None:
+        """See whether the directory is still ours, and the log in it. Called now and then."""
+        self._engine.look()
+        if self._engine.log_removed and not self._renewing:
+            log.error("the grid's log in %s was removed: what it had is written out", self._engine.directory)
+            self._renewing = True
+            self._submit(_Renewal((), self._renewed, self._fence), TURN_OPERATIONS)
+
+    def _renewed(self, error: BaseException | None) -> None:
+        self._renewing = False
+        if error is None:
+            log.warning("the grid has another log: nothing was lost")
 
     # The life of the grid.
 

@@ -41,6 +41,7 @@ from iot_mqtt.grid.engine_faults import damage, damaged, stalled
 from iot_mqtt.grid.engine_options import MERGED_BYTES, WRITE_BUFFER_BYTES
 from iot_mqtt.grid.faults import Damaged, InUse, OpenFault, TooNew
 from iot_mqtt.grid.garbage import next_range, tables
+from iot_mqtt.grid.own_directory import OwnDirectory
 from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.ports.grid import CacheName, Pair
 from iot_mqtt.whole_files import sync_directory
@@ -56,6 +57,8 @@ _MAGIC: Final = b"IMQG"
 #: Where the process that has a directory open says its number; and, in the second line, that it keeps a log in it.
 OWNER: Final = "owner.pid"
 _LOGGING: Final = "logging"
+#: RocksDB's file that is there as long as its database is.
+CURRENT: Final = "CURRENT"
 #: In front of all caches: the LSN of the last batch that is in RocksDB (8 bytes, big-endian).
 APPLIED: Final = b"\x00applied"
 
@@ -87,6 +90,9 @@ class Engine:
         # In truth a property; the stub of rocksdict has it as a method.
         setattr(self._write_options, "disable_wal", True)  # noqa: B010
         self._log = CommitLog(directory)
+        self._own = OwnDirectory(directory, CURRENT)
+        #: Told in any thread, before anything is written by path, that the directory is not ours any more.
+        self.on_lost: Callable[[str], object] = _nothing
         self._lsn = 0
         self._passing = 0
         #: Segments of the log that are kept for whoever wants to know what became of them.
@@ -101,6 +107,7 @@ class Engine:
         self._make_directory()
         self._database = self._connect()
         try:
+            self._own.take()
             self._recover()
         except Unavailable as error:
             self.close()
@@ -127,6 +134,7 @@ class Engine:
         """Write the memory table out (so that the next start has no log to replay), give up the lock."""
         if self._database is None:
             return
+        self.look()
         needed = True
         try:
             self._catch_up()
@@ -142,6 +150,7 @@ class Engine:
             log.warning("the grid's directory was not closed cleanly: %s", error)
         self._begun = None
         self._log.close(needed=needed or not (self._log.begun and self._leave()))
+        self._own.let_go()
 
     def _leave(self) -> bool:
         """Say that no log is needed, before it goes; False: it has to stay."""
@@ -151,6 +160,26 @@ class Engine:
         except OSError:
             return False
         return True
+
+    def look(self) -> None:
+        """Whether the directory is still the one that was opened."""
+        if self._own.lost:
+            self.on_lost(
+                f"{self.directory} is not the directory any more that this node has opened: it was moved, removed or "
+                "emptied, or something else is mounted there. What was acknowledged is where it has gone: put it back, "
+                "or restore a backup, and start the node again"
+            )
+
+    @property
+    def log_removed(self) -> bool:
+        """Whether somebody has removed the log that commits go to."""
+        return self._log.removed
+
+    def renew_log(self) -> None:
+        """Begin another log. Tables have by then what the one of before had."""
+        self.follow()
+        self._settle()
+        self._log.restart(self._lsn + 1)
 
     def write(self, changes: dict[bytes, bytes | None], prefixes: Sequence[bytes] = ()) -> None:
         """Remove what is under the prefixes, then make the changes: all of it durable, or ``Unavailable`` is raised
@@ -207,9 +236,7 @@ class Engine:
             if self._count(FAILURES):
                 raise Unavailable("the grid cannot write its tables")
             if not after:
-                self.follow()
-                self._settle()
-                self._log.restart(self._lsn + 1)
+                self.renew_log()
             keys = next_range(tables(self._ready().live_files()), after)
             if keys is None:
                 return None
@@ -240,6 +267,7 @@ class Engine:
 
     def probe(self) -> None:
         """Raise ``OSError`` while the disk would not take what opening anew may have to write."""
+        self.look()
         wanted = MIB + sum(segment.path.stat().st_size for segment in segments(self.directory))
         path = self.directory / "probe"
         try:
@@ -329,6 +357,7 @@ class Engine:
         A memory table leaves the number of those that are not in tables when the manifest that names its table is
         synced, and they leave it in order.
         """
+        self.look()
         self._log.begin(self._lsn + 1)
         self._ready().flush(False)  # noqa: FBT003 - rocksdict's signature
         if not self._count(ACTIVE):
@@ -494,3 +523,7 @@ def _behind(prefix: bytes) -> bytes:
     """The first key after every key with this prefix; a tag byte in front is never 0xFF."""
     bare = prefix.rstrip(b"\xff")
     return bare[:-1] + bytes([bare[-1] + 1]) if bare else b"\xff" * 64
+
+
+def _nothing(_: str) -> None:
+    """Nobody wants to know."""

@@ -1,6 +1,7 @@
-"""Has a node's own grid give back what removed entries take, while its disk is full.
+"""Looks after the disk of a node's own grid: its directory is to be there, and while the disk is full, the grid gives
+back what removed entries take.
 
-RocksDB does it by itself when enough was written, and nobody writes where there is no room.
+RocksDB does that by itself when enough was written, and nobody writes where there is no room.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ class DiskRoom:
         self._began = self._next_at = clock.monotonic()
 
     def look(self) -> None:
-        """Measure the disk, and have room made if it is full. Called every second or so. Where inodes lack, there are
-        none for a merge.
+        """See that the grid is there, measure the disk, and have room made if it is full. Called every second or so.
+        Where inodes lack, there are none for a merge.
         """
+        self._grid.check()
         self._budget.measure()
         now = self._clock.monotonic()
         if self._budget.lacks_bytes and not self._merging and now >= self._next_at:

@@ -44,12 +44,12 @@ from iot_mqtt.ports.grid import Grid
 AROUND_LOGIN = 128 * 1024
 
 
-def make_grid(config: Config, reactor: Any) -> EmbeddedGrid | MemoryGrid:
-    """The grid of a node by itself."""
+def make_grid(config: Config, reactor: Any, on_lost: Callable[[str], object]) -> EmbeddedGrid | MemoryGrid:
+    """The grid of a node by itself; ``on_lost`` is told that its directory is not its own any more."""
     if config.grid.kind == "memory":
         return MemoryGrid()
     refuse_migrated(grid_dir(config))
-    return EmbeddedGrid(grid_dir(config), reactor.callFromThread, watch=reactor)
+    return EmbeddedGrid(grid_dir(config), reactor.callFromThread, watch=reactor, on_lost=on_lost)
 
 
 def disk_meter(grid: Grid) -> DiskMeter | None:

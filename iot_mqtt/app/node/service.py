@@ -32,7 +32,7 @@ from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.deadline import Deadline, inbox_busy, unwritten, uplink_busy
 from iot_mqtt.app.node.directory import Following
 from iot_mqtt.app.node.disk_room import make_disk_look
-from iot_mqtt.app.node.ending import end_at_once
+from iot_mqtt.app.node.ending import end_at_once, end_without_directory
 from iot_mqtt.app.node.explanations import Explanations
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.grid_copies import make_backups
@@ -139,7 +139,7 @@ class Service:
         self.counters = Counters(self.clock.wall)
         cross = self._reactor.callFromThread
         self._cluster = self._make_cluster() if config.grid.kind == "ignite" else None
-        self._grid = make_grid(config, reactor) if self._cluster is None else self._cluster.grid
+        self._grid = make_grid(config, reactor, end_without_directory) if self._cluster is None else self._cluster.grid
         self._store = GridStore(self._grid, self._life_clock, self.counters, end_at_once)
         if self._cluster is None:  # what goes to other nodes leaves with commits
             self._store.patience = PATIENCE

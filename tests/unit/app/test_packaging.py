@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from iot_mqtt.app.config.sections import Config
+from iot_mqtt.app.node.ending import NOT_AGAIN
 from iot_mqtt.plugins.process.sandbox import confining
 
 ROOT = Path(__file__).parents[3]
@@ -47,6 +48,12 @@ def test_it_has_time_to_drain_and_says_so_to_systemd(unit: dict[str, list[str]])
     assert unit["Type"] == ["notify"] and int(unit["WatchdogSec"][0]) >= 30
     assert f"IOT_MQTT__NODE__DATA_DIR=/var/lib/{unit['StateDirectory'][0]}" in unit["Environment"]
     assert unit["StateDirectoryMode"] == ["0700"]
+
+
+def test_a_node_whose_directory_was_taken_away_is_not_begun_anew(unit: dict[str, list[str]]) -> None:
+    """Whoever looks for it is to find no new, empty one in its place."""
+    assert unit["Restart"] == ["on-failure"]
+    assert unit["RestartPreventExitStatus"] == [str(int(NOT_AGAIN))]
 
 
 def test_the_package_installs_what_the_unit_names(unit: dict[str, list[str]]) -> None:

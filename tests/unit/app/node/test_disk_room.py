@@ -28,6 +28,9 @@ class Scene:
     def measure(self) -> None:
         """The budget's."""
 
+    def check(self) -> None:
+        """The grid's."""
+
     def disk_use(self) -> DiskUse:
         return DiskUse(self.used, 0)
 

@@ -1,0 +1,116 @@
+"""A data directory that is taken away from a node that runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from systemkit import wire
+from systemkit.plain import Plain
+from systemkit.process import MOSQUITTO, BrokerProcess
+from systemkit.starting import StartBroker
+from systemkit.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(MOSQUITTO, reason="it is about our own directory")
+
+#: The exit code of a node whose directory is not its own any more.
+GONE = 74
+
+
+def _kept(broker: BrokerProcess, *payloads: bytes) -> None:
+    """Have these acknowledged, for a session that is away."""
+    with Plain(broker.ports["mqtt"], version=5) as client:
+        client.connect("kept", clean=False, expiry=3600)
+        client.subscribe(("t", 1))
+    with Plain(broker.ports["mqtt"], version=5) as client:
+        client.connect("")
+        for packet_id, payload in enumerate(payloads, 1):
+            client.publish("t", payload, qos=1, packet_id=packet_id)
+            client.expect(wire.PUBACK)
+
+
+def _found(broker: BrokerProcess, count: int) -> list[bytes]:
+    with Plain(broker.ports["mqtt"], version=5) as client:
+        assert client.connect("kept", clean=False, expiry=3600).body[0] == 1, "session present"
+        return [client.expect_publication().payload for _ in range(count)]
+
+
+def _ended(broker: BrokerProcess) -> int:
+    """The exit code of a broker that ends by itself, within seconds."""
+    assert broker.process is not None
+    code = broker.process.wait(10)
+    broker.process = None
+    return code
+
+
+def _move(data: Path) -> None:
+    data.rename(data.with_name("away"))
+
+
+def _move_grid(data: Path) -> None:
+    (data / "grid").rename(data.with_name("away"))
+
+
+def _empty_grid(data: Path) -> None:
+    for path in (data / "grid").iterdir():
+        path.unlink()
+
+
+def _replace(data: Path) -> None:
+    """By a copy, as a backup that is put back there would."""
+    _move(data)
+    shutil.copytree(data.with_name("away"), data)
+
+
+@pytest.mark.parametrize("take", [_move, _replace, shutil.rmtree, _move_grid, _empty_grid])
+def test_a_node_whose_directory_is_taken_away_ends_at_once(
+    start_broker: StartBroker, take: Callable[[Path], object]
+) -> None:
+    """It says what to do, and writes nothing more, neither there nor where the directory was."""
+    broker = start_broker()
+    _kept(broker, b"1")
+    grid, away = broker.data_dir / "grid", broker.data_dir.with_name("away")
+    take(broker.data_dir)
+    found = sorted(path for place in (grid, away) for path in place.rglob("*"))
+    assert _ended(broker) == GONE
+    assert f"{grid} is not the directory any more that this node has opened" in broker.log_text()
+    assert "put it back" in broker.log_text()
+    assert sorted(path for place in (grid, away) for path in place.rglob("*")) == found
+
+
+def test_a_directory_that_was_moved_has_what_was_acknowledged(start_broker: StartBroker) -> None:
+    """Put back, it is served on."""
+    broker = start_broker()
+    _kept(broker, b"1", b"2")
+    _move(broker.data_dir)
+    assert _ended(broker) == GONE
+    broker.data_dir.with_name("away").rename(broker.data_dir)
+    broker.start()
+    assert _found(broker, 2) == [b"1", b"2"]
+
+
+def test_a_stop_writes_nothing_into_another_directory(start_broker: StartBroker) -> None:
+    """Whoever moves the directory and stops the node then finds both as they are."""
+    broker = start_broker()
+    _kept(broker, b"1")
+    _replace(broker.data_dir)
+    found = sorted(broker.data_dir.rglob("*"))
+    assert broker.process is not None
+    broker.process.terminate()
+    assert _ended(broker) == GONE
+    assert sorted(broker.data_dir.rglob("*")) == found
+
+
+def test_a_removed_log_costs_nothing_that_was_acknowledged(start_broker: StartBroker) -> None:
+    """What it had is in memory, too: the node writes that out, and goes on."""
+    broker = start_broker()
+    _kept(broker, b"1", b"2")
+    before = list((broker.data_dir / "grid").glob("commits-*"))
+    for path in before:
+        path.unlink()
+    wait_until(lambda: list((broker.data_dir / "grid").glob("commits-*")), 10)
+    wait_until(lambda: "was removed" in broker.log_text(), 10)
+    broker.restart(kill=True)
+    assert _found(broker, 2) == [b"1", b"2"]
