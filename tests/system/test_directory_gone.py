@@ -1,8 +1,9 @@
-"""A data directory that is taken away from a node that runs."""
+"""A data directory that is taken away from a node that runs, or whose grid is not there when the node starts."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,3 +115,19 @@ def test_a_removed_log_costs_nothing_that_was_acknowledged(start_broker: StartBr
     wait_until(lambda: "was removed" in broker.log_text(), 10)
     broker.restart(kill=True)
     assert _found(broker, 2) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("take", [_move_grid, _empty_grid])
+def test_a_node_whose_grid_is_gone_does_not_begin_anew(
+    start_broker: StartBroker, take: Callable[[Path], object]
+) -> None:
+    """Unless it is told to: sessions, users and bans would be gone without a word."""
+    broker = start_broker()
+    _kept(broker, b"1")
+    assert broker.terminate() == 0
+    take(broker.data_dir)
+    done = subprocess.run(broker.command(), capture_output=True, text=True, timeout=50, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"iot-mqtt: {broker.data_dir}/grid has no grid")
+    (broker.data_dir / "GRID").unlink()
+    broker.start()

@@ -16,6 +16,8 @@ from iot_mqtt.app.backup.grids import stopped, whole, writing
 from iot_mqtt.app.backup.running import run
 from iot_mqtt.app.config import Config, ConfigError, read_config
 from iot_mqtt.app.config.cli import config_options, refused
+from iot_mqtt.app.config.folders import grid_dir
+from iot_mqtt.app.grid_note import refuse_lost
 from iot_mqtt.app.importing.imported import Refused
 from iot_mqtt.app.importing.mosquitto_db import opened
 from iot_mqtt.app.importing.mosquitto_sessions import OldSessions
@@ -24,6 +26,7 @@ from iot_mqtt.app.node.parts import log_settings
 from iot_mqtt.app.progress import going_on
 from iot_mqtt.app.terminal import plain, print_json
 from iot_mqtt.errors import MqttError
+from iot_mqtt.grid.faults import OpenFault
 from iot_mqtt.grid.log import GridLog
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.pipeline import ReactorClock
@@ -80,7 +83,7 @@ def import_sessions(
         raise refused(error) from error
     except Refused as error:
         raise click.ClickException(plain(f"{database}: {error}")) from error
-    except (BackupError, MqttError) as error:
+    except (BackupError, MqttError, OpenFault) as error:
         raise click.ClickException(plain(str(error))) from error
     _say(transfer.outcome, as_json=as_json, dry_run=dry_run)
 
@@ -94,6 +97,7 @@ def _config(path: str | None, sets: tuple[str, ...]) -> Config:
 
 async def _write(reactor: Any, config: Config, transfer: Transfer, *, keep: bool) -> None:
     with stopped("iot-mqtt import sessions", Path(config.node.data_dir)):
+        refuse_lost(grid_dir(config))
         async with writing(config, reactor) as grid:
             await whole(grid)
             clock = ReactorClock(reactor)

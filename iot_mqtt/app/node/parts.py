@@ -10,6 +10,7 @@ from iot_mqtt.app.config.log_topics import retention_of
 from iot_mqtt.app.config.loopback import is_loopback
 from iot_mqtt.app.config.sections import Config, DoorsConfig, ListenerConfig, LogConfig
 from iot_mqtt.app.config.tls_checks import make_tls_settings
+from iot_mqtt.app.grid_note import refuse_lost
 from iot_mqtt.app.migrated import refuse_migrated
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.conduct import Patience
@@ -48,6 +49,7 @@ def make_grid(config: Config, reactor: Any, on_lost: Callable[[str], object]) ->
     """The grid of a node by itself; ``on_lost`` is told that its directory is not its own any more."""
     if config.grid.kind == "memory":
         return MemoryGrid()
+    refuse_lost(grid_dir(config))
     refuse_migrated(grid_dir(config))
     return EmbeddedGrid(grid_dir(config), reactor.callFromThread, watch=reactor, on_lost=on_lost)
 

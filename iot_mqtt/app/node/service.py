@@ -18,8 +18,10 @@ from iot_mqtt.admin.config_resources import ConfigResources, ListenerResources
 from iot_mqtt.admin.dropped_resources import DroppedResources
 from iot_mqtt.admin.routes import Resource
 from iot_mqtt.app import data_format
+from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
+from iot_mqtt.app.grid_note import note_grid
 from iot_mqtt.app.logging import log_alarms
 from iot_mqtt.app.node.admin_port import AdminPort
 from iot_mqtt.app.node.certificates import Certificates
@@ -254,6 +256,8 @@ class Service:
     async def _open_grid(self) -> int:
         """This node's number. What other nodes change in the directory is seen from now on."""
         await self._grid.open()
+        if self._config.grid.kind == "embedded":
+            note_grid(grid_dir(self._config))
         self._check()
         self._reached = Reached.GRID
         await refuse_unfinished(self._grid)
