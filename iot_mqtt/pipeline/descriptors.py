@@ -15,7 +15,7 @@ import os
 import resource
 from pathlib import Path
 
-__all__ = ["Descriptors", "Share", "make_room", "raise_limit"]
+__all__ = ["Descriptors", "Share", "make_room", "open_files", "raise_limit"]
 
 #: Kept for everything but connections: the grid alone holds 128 files open.
 RESERVE = 256
@@ -52,6 +52,12 @@ def make_room(count: int) -> None:
             os.close(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, count - 1))
         except OSError:  # then it grows as it is needed
             return
+
+
+def open_files() -> int:
+    """How many the process may have now: whoever may set limits can change it while it runs."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return ENOUGH if soft == resource.RLIM_INFINITY else min(soft, ENOUGH)
 
 
 class Share:
@@ -124,8 +130,7 @@ class Descriptors:
     @classmethod
     def of_process(cls, most: int = 0) -> Descriptors:
         """What the process may have, without the reserve; ``most``: no more than so many, 0: all."""
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        files = ENOUGH if soft == resource.RLIM_INFINITY else min(soft, ENOUGH)
+        files = open_files()
         limit = files - min(RESERVE, files // RESERVED_PART)
         if most and most <= limit:
             return cls(most, f"doors.max_connections ({most})")

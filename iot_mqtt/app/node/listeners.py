@@ -41,6 +41,7 @@ from iot_mqtt.pipeline import (
     Unfinished,
     listen,
 )
+from iot_mqtt.pipeline.descriptors import open_files
 from iot_mqtt.pipeline.pipeline import Pipeline
 from iot_mqtt.pipeline.ports import CalmPort
 from iot_mqtt.pipeline.reasons import TLS_HANDSHAKES
@@ -94,6 +95,7 @@ class Listeners:
         self._unfinished = Unfinished(_unfinished_bytes(config))
         self._visitors = make_visitors(config.doors, clock)
         self._address_limits = self._visitors.limits
+        self._files = open_files()
         self._descriptors = Descriptors.of_process(config.doors.max_connections)
         #: For how many connections there was no descriptor, and when that was seen to grow.
         self._lacking = (self._without_descriptor, -ALARM_SECONDS)
@@ -160,6 +162,8 @@ class Listeners:
             count, at = self._lacking = self._without_descriptor, now
         if now - at >= ALARM_SECONDS:
             return ()
+        if (files := open_files()) < self._files:
+            return (f"connections are refused: the limit of open files is {files} now, {self._files} at the start",)
         return (f"connections are refused: there is room for {self._room} clients, by {self._descriptors.bound}",)
 
     def add(self, name: str, config: ListenerConfig) -> Listening:

@@ -88,6 +88,15 @@ def test_so_is_a_port_that_rests_as_there_is_none(monkeypatch: pytest.MonkeyPatc
     assert life.listeners.alarms
 
 
+def test_a_limit_that_was_changed_meanwhile_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as it was at the start."""
+    life = Life(monkeypatch, 20_000)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (28, 28))
+    monkeypatch.setattr(CalmPort, "starved", CalmPort.starved + 1)
+    (alarm,) = life.listeners.alarms
+    assert alarm == "connections are refused: the limit of open files is 28 now, 20000 at the start"
+
+
 def test_a_limit_of_the_configuration_is_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has written it wants it so."""
     life = Life(monkeypatch, 64, "doors.max_connections=8")
