@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from errno import ENOSPC
 from functools import partial
-from os import fsync, getpid, posix_fallocate, strerror
+from os import fsync, posix_fallocate, strerror
 from pathlib import Path
 from struct import Struct
 from typing import Final, cast
@@ -42,6 +42,7 @@ from iot_mqtt.grid.engine_options import MERGED_BYTES, WRITE_BUFFER_BYTES
 from iot_mqtt.grid.faults import Damaged, InUse, OpenFault, TooNew
 from iot_mqtt.grid.garbage import next_range, tables
 from iot_mqtt.grid.own_directory import OwnDirectory
+from iot_mqtt.grid.owner_file import OwnerFile
 from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.ports.grid import CacheName, Pair
 from iot_mqtt.whole_files import sync_directory
@@ -54,9 +55,6 @@ FORMAT_KEY: Final = b"format"
 _FORMAT = Struct(">4sHH")
 _MAGIC: Final = b"IMQG"
 
-#: Where the process that has a directory open says its number; and, in the second line, that it keeps a log in it.
-OWNER: Final = "owner.pid"
-_LOGGING: Final = "logging"
 #: RocksDB's file that is there as long as its database is.
 CURRENT: Final = "CURRENT"
 #: In front of all caches: the LSN of the last batch that is in RocksDB (8 bytes, big-endian).
@@ -89,6 +87,7 @@ class Engine:
         self._write_options.no_slowdown = True
         # In truth a property; the stub of rocksdict has it as a method.
         setattr(self._write_options, "disable_wal", True)  # noqa: B010
+        self._owner = OwnerFile(directory)
         self._log = CommitLog(directory)
         self._own = OwnDirectory(directory, CURRENT)
         #: Told in any thread, before anything is written by path, that the directory is not ours any more.
@@ -115,8 +114,7 @@ class Engine:
         except BaseException:
             self.close()
             raise
-        with suppress(OSError):
-            self._owner.write_text(f"{getpid()}\n{_LOGGING}\n")
+        self._owner.write()
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -149,17 +147,8 @@ class Engine:
         except Exception as error:  # noqa: BLE001
             log.warning("the grid's directory was not closed cleanly: %s", error)
         self._begun = None
-        self._log.close(needed=needed or not (self._log.begun and self._leave()))
+        self._log.close(needed=needed or not (self._log.begun and self._owner.remove()))
         self._own.let_go()
-
-    def _leave(self) -> bool:
-        """Say that no log is needed, before it goes; False: it has to stay."""
-        try:
-            self._owner.unlink(missing_ok=True)
-            sync_directory(self.directory)
-        except OSError:
-            return False
-        return True
 
     def look(self) -> None:
         """Whether the directory is still the one that was opened."""
@@ -421,10 +410,6 @@ class Engine:
 
     # Opening.
 
-    @property
-    def _owner(self) -> Path:
-        return self.directory / OWNER
-
     def _ready(self) -> Rdict:
         if self._database is None:
             raise Unavailable("the grid is not open")
@@ -455,7 +440,7 @@ class Engine:
         """
         self._lsn = int.from_bytes(self.get(APPLIED) or b"")
         missing = self._missing_format()
-        if not any(self.directory.glob("commits-*")) and self._has_log():
+        if not any(self.directory.glob("commits-*")) and self._owner.has_log:
             raise Damaged(self.directory, "who had it last did not end cleanly, and its log (commits-*) is gone")
         found = pending(self.directory, self._lsn)
         batches = [(record.lsn, *decode(record.body)) for record in found.records]
@@ -470,25 +455,14 @@ class Engine:
         self._aside = sorted(self.directory.glob(f"commits-*{DAMAGED}"))
         self._log.restart(self._lsn + 1)
 
-    def _has_log(self) -> bool:
-        """Whether who had the directory last has left a log. Earlier versions did not say."""
-        with suppress(OSError, ValueError):
-            return self._owner.read_text().endswith(f"\n{_LOGGING}\n")
-        return False
-
     def _fault(self, error: BaseException) -> OpenFault:
         text = str(error)
         if "/LOCK:" in text:
-            return InUse(f"{self.directory} is in use{self._holder()}: two brokers cannot share a data directory")
+            return InUse(f"{self.directory} is in use{self._owner.named}: two brokers cannot share a data directory")
         if found := damaged(self.directory, text):
             return found
         left = f"; {left_on(self.directory)}" if strerror(ENOSPC) in text else ""
         return OpenFault(f"{self.directory} cannot be opened: {text}{left}")
-
-    def _holder(self) -> str:
-        with suppress(OSError, ValueError):
-            return f" by process {holder(self.directory)}"
-        return ""
 
     def _missing_format(self) -> dict[bytes, bytes | None] | None:
         """The format record, unless it is there; raises ``OpenFault``."""
@@ -504,11 +478,6 @@ class Engine:
             )
         # Missing where it is new, or of a version that left the log to RocksDB, which has read it by now.
         return {key: _FORMAT.pack(_MAGIC, *FORMAT)} if major < FORMAT[0] else None
-
-
-def holder(directory: Path) -> int:
-    """The number of the process that has a directory open, or had it; raises ``OSError`` or ``ValueError``."""
-    return int((directory / OWNER).read_text().partition("\n")[0])
 
 
 def read_format(directory: Path, record: bytes) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from iot_mqtt.admin.backup_resources import BackupResources, Busy, CopyInfo
 from iot_mqtt.app.config.folders import copies_dir
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.grid.embedded import EmbeddedGrid
-from iot_mqtt.grid.engine import holder
+from iot_mqtt.grid.owner_file import holder
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import Grid
 

@@ -10,8 +10,9 @@ from iot_mqtt.app.config.log_topics import retention_of
 from iot_mqtt.app.config.loopback import is_loopback
 from iot_mqtt.app.config.sections import Config, DoorsConfig, ListenerConfig, LogConfig
 from iot_mqtt.app.config.tls_checks import make_tls_settings
-from iot_mqtt.app.grid_note import refuse_lost
+from iot_mqtt.app.grid_note import note_grid, refuse_lost
 from iot_mqtt.app.migrated import refuse_migrated
+from iot_mqtt.app.node.ending import end_at_once, end_without_directory
 from iot_mqtt.broker.composition import Composition
 from iot_mqtt.broker.connections.conduct import Patience
 from iot_mqtt.broker.connections.connection import Kind
@@ -19,9 +20,11 @@ from iot_mqtt.broker.settings import BudgetSettings, MqttSettings
 from iot_mqtt.devices import Accompanied, DevicesSettings
 from iot_mqtt.devices.link import LinkServices, LinkSettings, make_stage
 from iot_mqtt.devices.senders import UserRights
+from iot_mqtt.grid.commits import PATIENCE
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.log import LogSettings
 from iot_mqtt.grid.memory import MemoryGrid
+from iot_mqtt.grid.store import GridStore
 from iot_mqtt.pipeline import (
     AddressLimits,
     Layout,
@@ -36,6 +39,7 @@ from iot_mqtt.pipeline import (
 )
 from iot_mqtt.pipeline.proxy_protocol import networks
 from iot_mqtt.ports.clock import Clock
+from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.devices import DeviceStore
 from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.fields import made_of
@@ -45,13 +49,27 @@ from iot_mqtt.ports.grid import Grid
 AROUND_LOGIN = 128 * 1024
 
 
-def make_grid(config: Config, reactor: Any, on_lost: Callable[[str], object]) -> EmbeddedGrid | MemoryGrid:
-    """The grid of a node by itself; ``on_lost`` is told that its directory is not its own any more."""
+def make_grid(config: Config, reactor: Any) -> EmbeddedGrid | MemoryGrid:
+    """The grid of a node by itself, which ends when the grid's directory is not its own any more."""
     if config.grid.kind == "memory":
         return MemoryGrid()
     refuse_lost(grid_dir(config))
     refuse_migrated(grid_dir(config))
-    return EmbeddedGrid(grid_dir(config), reactor.callFromThread, watch=reactor, on_lost=on_lost)
+    return EmbeddedGrid(grid_dir(config), reactor.callFromThread, watch=reactor, on_lost=end_without_directory)
+
+
+def make_store(grid: Grid, clock: Clock, counters: Counters, *, alone: bool) -> GridStore:
+    """Over that grid. Where there are other nodes, what goes to them leaves with commits: none of those gathers."""
+    store = GridStore(grid, clock, counters, end_at_once)
+    if alone:
+        store.patience = PATIENCE
+    return store
+
+
+def note_made(config: Config) -> None:
+    """The grid is open. One in a directory of the node's own is missed from now on, should it be gone."""
+    if config.grid.kind == "embedded":
+        note_grid(grid_dir(config))
 
 
 def disk_meter(grid: Grid) -> DiskMeter | None:

@@ -18,10 +18,8 @@ from iot_mqtt.admin.config_resources import ConfigResources, ListenerResources
 from iot_mqtt.admin.dropped_resources import DroppedResources
 from iot_mqtt.admin.routes import Resource
 from iot_mqtt.app import data_format
-from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
-from iot_mqtt.app.grid_note import note_grid
 from iot_mqtt.app.logging import log_alarms
 from iot_mqtt.app.node.admin_port import AdminPort
 from iot_mqtt.app.node.certificates import Certificates
@@ -34,7 +32,6 @@ from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.deadline import Deadline, inbox_busy, unwritten, uplink_busy
 from iot_mqtt.app.node.directory import Following
 from iot_mqtt.app.node.disk_room import make_disk_look
-from iot_mqtt.app.node.ending import end_at_once, end_without_directory
 from iot_mqtt.app.node.explanations import Explanations
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.grid_copies import make_backups
@@ -50,6 +47,8 @@ from iot_mqtt.app.node.parts import (
     make_accompanied,
     make_grid,
     make_layout,
+    make_store,
+    note_made,
 )
 from iot_mqtt.app.node.periodic import Periodic
 from iot_mqtt.app.node.reloads import Reloads
@@ -71,12 +70,10 @@ from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import SWEEP_SECONDS
 from iot_mqtt.devices.letters import Letters
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
-from iot_mqtt.grid.commits import PATIENCE
 from iot_mqtt.grid.devices import GridDeviceStore
 from iot_mqtt.grid.directory import POLL_SECONDS, GridDirectory
 from iot_mqtt.grid.engine import FORMAT as GRID_FORMAT
 from iot_mqtt.grid.log import GridLog
-from iot_mqtt.grid.store import GridStore
 from iot_mqtt.metrics.exposition import Collector as MetricsCollector
 from iot_mqtt.metrics.exposition import Metrics
 from iot_mqtt.metrics.facts import ListenerCounts
@@ -141,10 +138,9 @@ class Service:
         self.counters = Counters(self.clock.wall)
         cross = self._reactor.callFromThread
         self._cluster = self._make_cluster() if config.grid.kind == "ignite" else None
-        self._grid = make_grid(config, reactor, end_without_directory) if self._cluster is None else self._cluster.grid
-        self._store = GridStore(self._grid, self._life_clock, self.counters, end_at_once)
-        if self._cluster is None:  # what goes to other nodes leaves with commits
-            self._store.patience = PATIENCE
+        self._grid = make_grid(config, reactor) if self._cluster is None else self._cluster.grid
+        alone = self._cluster is None
+        self._store = make_store(self._grid, self._life_clock, self.counters, alone=alone)
         self.directory = GridDirectory(self._grid, self.clock)
         self._bans = BanBook(self.directory, self.clock, config.node.id)
         chains = {name: listener.auth_chain for name, listener in config.enabled_listeners.items()}
@@ -256,8 +252,7 @@ class Service:
     async def _open_grid(self) -> int:
         """This node's number. What other nodes change in the directory is seen from now on."""
         await self._grid.open()
-        if self._config.grid.kind == "embedded":
-            note_grid(grid_dir(self._config))
+        note_made(self._config)
         self._check()
         self._reached = Reached.GRID
         await refuse_unfinished(self._grid)

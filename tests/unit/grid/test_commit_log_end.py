@@ -9,8 +9,9 @@ from random import Random
 
 import pytest
 
-from iot_mqtt.grid.engine import OWNER, Engine
+from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.faults import Damaged
+from iot_mqtt.grid.owner_file import OWNER
 from tests.contract.logfile import logs, written
 
 COUNT = 30

@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 from iot_mqtt.admin.backup_resources import Busy, CopyInfo
 from iot_mqtt.app.node.grid_copies import OPENED, GridCopies
 from iot_mqtt.grid.embedded import EmbeddedGrid
-from iot_mqtt.grid.engine import OWNER
+from iot_mqtt.grid.owner_file import OWNER
 from iot_mqtt.pipeline import ManualClock
 from tests.unit.app.threadkit import Reactor
 
