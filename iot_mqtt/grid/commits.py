@@ -17,7 +17,7 @@ from iot_mqtt.grid.committer import Committer
 from iot_mqtt.grid.retained_changes import RetainedChanges
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
-from iot_mqtt.ports.grid import Grid, WriteBatch
+from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
 from iot_mqtt.ports.store import CommitOrder, CommitParticipant
 
 log = logging.getLogger(__name__)
@@ -39,6 +39,8 @@ class Commits:
         self._committer = Committer(grid, clock, counters, self._committed)
         self._retained = RetainedChanges()
         self._gathering = WriteBatch()
+        # By key; None: it is no more, which nobody waits for.
+        self._wills: dict[bytes, bytes | None] = {}
         # There is something for the next batch besides what was gathered; somebody may wait for that.
         self._reserved = self._soon = False
         #: Seconds that a batch gathers which nobody waits for; 0: it leaves at the turn's end, as any other.
@@ -94,7 +96,8 @@ class Commits:
     def waiting(self) -> int:
         """Operations that are not committed yet."""
         batch = self._committer.batch
-        return len(self._gathering) + len(self._retained) + (len(batch) if batch is not None else 0)
+        gathering = len(self._gathering) + len(self._retained) + len(self._wills)
+        return gathering + (len(batch) if batch is not None else 0)
 
     @property
     def unanswered(self) -> float:
@@ -150,6 +153,10 @@ class Commits:
         self._retained.stage(batch)
         batch.operations += self._gathering.operations
         batch.whole |= self._gathering.whole
+        if self._wills:
+            batch.operations += [(CacheName.WILLS, key, record) for key, record in self._wills.items()]
+            batch.whole |= None in self._wills.values()
+            self._wills = {}
         return batch
 
     def _committed(self, now: float) -> None:

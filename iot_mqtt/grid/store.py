@@ -187,11 +187,12 @@ class GridStore(Commits):
         self._gathering.remove(CacheName.RECEIVED, packet_key(self._prefix(client_id), packet_id))
 
     def save_will(self, client_id: str, will: StoredWill) -> None:
-        self._gathering.put(CacheName.WILLS, session_key(client_id), encode_will(will))
+        self._wills[session_key(client_id)] = encode_will(will)
+        self.reserve()
 
     def remove_will(self, client_id: str) -> None:
-        self._gathering.whole = True
-        self._gathering.remove(CacheName.WILLS, session_key(client_id))
+        self._wills[session_key(client_id)] = None
+        self.reserve(soon=False)
 
     def save_retained(self, message: Message, version: int = 0) -> None:
         self._retained.save(message, version)

@@ -136,6 +136,11 @@ class StoredDevice:
     logins: int = 0
     readings: int = 0
 
+    @property
+    def target(self) -> str:
+        """As it stands behind ``down/`` and ``up/``."""
+        return f"{self.gateway}/{self.device}" if self.device else self.gateway
+
 
 class Half(StrEnum):
     """Of a shadow; as its keys begin."""

@@ -300,7 +300,9 @@ class Store(Protocol):
 
     def save_will(self, client_id: str, will: StoredWill) -> None: ...
 
-    def remove_will(self, client_id: str) -> None: ...
+    def remove_will(self, client_id: str) -> None:
+        """Nobody waits for it."""
+        ...
 
     def save_retained(self, message: Message, version: int = 0) -> None:
         """``version``: of two writers' messages the greater one stands; 0: there is only one writer."""
