@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import Any
 
 from twisted.internet import reactor as untyped_reactor
@@ -44,7 +45,9 @@ async def live(hosts: str, path: str, node_id: str, boot: str, session_timeout: 
 
 
 def act(lease: Lease) -> None:
-    tell(**({"act": True} if lease.held else {"hold": True}))
+    # Before it is asked: whoever is stopped behind the question acts by the answer of before.
+    at = time.monotonic()
+    tell(**({"act": at} if lease.held else {"hold": at}))
     reactor.callLater(0.02, act, lease)
 
 

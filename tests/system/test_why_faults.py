@@ -475,7 +475,7 @@ FAULTS = [
 #: Of these the page of the client is opened, too.
 ON_THE_PAGE = {
     *("bad-password", "banned-id", "listener", "alices-own", "window"),
-    *("case", "level", "queue", "robot", "uplinked"),
+    *("case", "level", "queue", "robot", "late"),
 }
 
 
