@@ -60,8 +60,8 @@ class Part(NamedTuple):
 PARTS: Final = (
     Part("servers", ("tests/contract", "tests/cluster"), 8_000),
     Part("brokers", ("tests/system",), 14_000),
-    Part("code", ("tests/unit", "tests/property", "tests/simulation", "tests/fuzz", "tests/wire"), 20_000, nice=5),
-    Part("jobs", ("tests/java", "tests/spark"), 26_000, nice=5),
+    Part("code", ("tests/unit", "tests/fuzz"), 20_000, nice=5),
+    Part("jobs", ("tests/java", "tests/spark", "tests/property", "tests/simulation", "tests/wire"), 26_000, nice=5),
 )
 
 
