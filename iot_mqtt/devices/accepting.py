@@ -133,9 +133,8 @@ class Accepting:
     def _send(self, record: StoredCommand, new: NewCommand) -> tuple[StoredCommand, Outcome]:
         topic = DOWN + new.target.encode()
         if record.deadline is not None and record.deadline <= record.accepted_at:
-            return self._over(
-                record, State.EXPIRED, self._late(new, record.deadline, record.accepted_at), new
-            ), _taken()
+            why = self._late(new, record.deadline, record.accepted_at)
+            return self._over(record, State.EXPIRED, why, new), _taken()
         unreachable, gone = self._unreachable(record.owner, self._publishing.routes.match(topic))
         message = self._message(record, new, topic)
         if unreachable is not None:

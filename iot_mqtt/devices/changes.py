@@ -96,8 +96,7 @@ class Changes:
     def sequence(self, gateway: str, sequence: StoredSequence) -> None:
         """Everything of a gateway up to this number is in the batch of this turn, or was safe before."""
         self._sequences[gateway] = sequence
-        # Whoever waits for the readings themselves has it leave with them.
-        self._turn.reserve(soon=False)
+        self._turn.reserve()
 
     def forget_sequence(self, gateway: str) -> None:
         """Nothing of it is taken for a repetition any more."""

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from iot_mqtt.errors import Corrupt, Unavailable
 from iot_mqtt.grid.log import LogSettings, TopicRetention
 from iot_mqtt.ports.grid import CacheName, WriteBatch
-from iot_mqtt.ports.log import TURN_BITS, Reference
+from iot_mqtt.ports.log import TURN_BITS, LogRun, Reference
 from tests.contract.logkit import SETTINGS, Life, LogCase, Told, fill, run_of, told, wanted
 
 #: Filters of readers: of one stream, of some, and of all.
@@ -362,15 +362,17 @@ class LogLivesSuite(LogCase):
 
     # Damage.
 
+    def _before_damage(self, life: Life) -> tuple[Life, LogRun]:
+        """Three messages, each in a page of its own; another life, and the one that is to be damaged."""
+        appended = []
+        for text in ("1", "2", "3"):
+            appended.append(life.append("a/b", text=text))
+            life.commit()
+        return life.next(SETTINGS), appended[1]
+
     def test_a_flipped_bit_is_found_and_skipped(self, life: Life) -> None:
         """Its page's messages are missing, counted once; everything else is read."""
-        life.append("a/b", text="1")
-        life.commit()
-        damaged = life.append("a/b", text="2")
-        life.commit()
-        life.append("a/b", text="3")
-        life.commit()
-        life = life.next(SETTINGS)
+        life, damaged = self._before_damage(life)
         pairs = life.pump.run(life.between.page(CacheName.LOG))
         key, page = next(pair for pair in pairs if turn_of(pair[0]) == damaged.position >> TURN_BITS)
         for spot in range(len(page)):
@@ -387,13 +389,7 @@ class LogLivesSuite(LogCase):
 
     def test_what_the_grid_cannot_read_is_skipped(self, life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
         """A file of its is damaged: the page's messages are missing, and everything else is read and checked."""
-        life.append("a/b", text="1")
-        life.commit()
-        damaged = life.append("a/b", text="2")
-        life.commit()
-        life.append("a/b", text="3")
-        life.commit()
-        life = life.next(SETTINGS)
+        life, damaged = self._before_damage(life)
         between = life.between
         pairs = life.pump.run(between.page(CacheName.LOG))
         spoilt = next(key for key, _ in pairs if turn_of(key) == damaged.position >> TURN_BITS)

@@ -105,7 +105,7 @@ def answer(facts: Facts, *, contents: bool, whole: Facts | None = None) -> Json:
     return {
         "client_id": facts.asked,
         "node": facts.node,
-        "findings": list(map(asdict, findings(facts, whole or facts))),
+        "findings": list(map(asdict, findings(facts, whole))),
         "slowest_hop": slowest(facts),
         "home": None if facts.home is None else asdict(facts.home),
         "client": None if facts.client is None else asdict(facts.client),

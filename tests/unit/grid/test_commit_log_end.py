@@ -13,14 +13,11 @@ from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.faults import Damaged
 from iot_mqtt.grid.owner_file import OWNER
 from tests.contract.logfile import logs, written
+from tests.unit.grid.enginekit import engine, left_by_a_kill
 
 COUNT = 30
 #: Of a value: a batch has more than a page.
 SIZE = 6000
-
-
-def engine(directory: Path) -> Engine:
-    return Engine(directory, lambda seconds: None)
 
 
 def count(subject: Engine) -> int:
@@ -31,13 +28,7 @@ def count(subject: Engine) -> int:
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files as a killed process leaves them: everything in one segment."""
     live, copy = tmp_path_factory.mktemp("live"), tmp_path_factory.mktemp("killed") / "grid"
-    subject = engine(live)
-    subject.open()
-    for number in range(COUNT):
-        subject.write({b"\x07%03d" % number: Random(number).randbytes(SIZE)})
-    shutil.copytree(live, copy)
-    subject.close()
-    return copy
+    return left_by_a_kill(live, copy, (Random(number).randbytes(SIZE) for number in range(COUNT)))
 
 
 @pytest.fixture

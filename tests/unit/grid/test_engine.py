@@ -21,25 +21,16 @@ from iot_mqtt.grid.faults import Damaged
 from iot_mqtt.grid.log.keys import page_key, stream_pages
 from iot_mqtt.ports.log import WRITER_SHIFT
 from tests.contract.logfile import logs, written
+from tests.unit.grid.enginekit import engine, left_by_a_kill
 
 BATCHES = 20
-
-
-def engine(directory: Path) -> Engine:
-    return Engine(directory, lambda seconds: None)
 
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files as a killed process leaves them: everything in one segment."""
     live, copy = tmp_path_factory.mktemp("live"), tmp_path_factory.mktemp("killed") / "grid"
-    subject = engine(live)
-    subject.open()
-    for number in range(BATCHES):
-        subject.write({b"\x07%03d" % number: b"v" * 100})
-    shutil.copytree(live, copy)
-    subject.close()
-    return copy
+    return left_by_a_kill(live, copy, [b"v" * 100] * BATCHES)
 
 
 DAMAGE: dict[str, Callable[[bytearray, Record], None]] = {
