@@ -121,7 +121,7 @@ class Loop:
 
     def __init__(self, directory: Path) -> None:
         self.calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self.grid = EmbeddedGrid(directory, self.calls.put)
+        self.grid = EmbeddedGrid(Engine(directory), self.calls.put)
         self.wait(Deferred.fromCoroutine(self.grid.open()))
 
     def wait(self, deferred: Deferred[None]) -> None:
@@ -214,7 +214,7 @@ def zeros_ahead(base: Path) -> None:
         for turn in range(6):
             with_zeros = turn % 2 == 1
             commit_log.LARGE = commit_log.STEP // 4 if with_zeros else 0  # type: ignore[misc]
-            engine = Engine(base / f"{size}-{turn}", time.sleep)
+            engine = Engine(base / f"{size}-{turn}")
             engine.open()
             for number in range(500):
                 started = time.perf_counter()

@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from iot_mqtt.codec import Decoder, PublishRun, encode_publish
 from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.log import GridLog, LogSettings
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.ports.counters import Counters
@@ -59,7 +60,7 @@ class Node:
 
     def __init__(self, directory: Path) -> None:
         self.calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self.grid = EmbeddedGrid(directory, self.calls.put)
+        self.grid = EmbeddedGrid(Engine(directory), self.calls.put)
         self.wait(Deferred.fromCoroutine(self.grid.open()))
         self.store = GridStore(self.grid, Clock(), Counters())
         self.log = GridLog(self.grid, self.store, Clock(), LogSettings())

@@ -33,8 +33,9 @@ from iot_mqtt.ports.devices import (
     owner_of,
     replace,
 )
-from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
+from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
 from iot_mqtt.ports.json_reader import STORED_DEPTH, is_deep
+from iot_mqtt.ports.scanning import scan
 from iot_mqtt.values import NO_STANDING, Standing
 
 log = logging.getLogger(__name__)

@@ -39,7 +39,8 @@ from iot_mqtt.grid.records.directory import (
 )
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.directory import Conflict, Document, Listener, TooMuch
-from iot_mqtt.ports.grid import CacheName, Grid, scan
+from iot_mqtt.ports.grid import CacheName, Grid
+from iot_mqtt.ports.scanning import scan
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,7 +28,7 @@ from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.disk import measure
 from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.faults import OpenFault
-from iot_mqtt.grid.syncing import Syncing, Watch
+from iot_mqtt.grid.syncing import Syncing
 from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.ports.grid import CacheName, Operation, Pair, WriteBatch
@@ -158,27 +157,22 @@ class _Following(_Commit):
 
 
 class EmbeddedGrid:
-    """RocksDB in ``directory``. ``cross`` is ``reactor.callFromThread``; everything else is called in the reactor.
+    """RocksDB, by its engine. ``cross`` is ``reactor.callFromThread``; everything else is called in the reactor.
 
     Coroutines of this class await Deferreds: drive them with ``Deferred.fromCoroutine`` or ``ensureDeferred``.
     """
 
     def __init__(
         self,
-        directory: Path,
+        engine: Engine,
         cross: Cross,
         *,
         retry: tuple[float, float] = (RETRY_FIRST, RETRY_LAST),
         monotonic: Callable[[], float] = time.monotonic,
-        watch: Watch | None = None,
-        on_lost: Callable[[str], object] | None = None,
+        syncing: Syncing | None = None,
     ) -> None:
-        """``watch``: a reactor that can tell of a sync; None: the grid's thread does everything. ``on_lost`` is told,
-        in any thread, that another directory is at the path, or none: nothing more must be written then.
-        """
-        self._engine = Engine(directory, threading.Event().wait)
-        if on_lost is not None:
-            self._engine.on_lost = on_lost
+        """``syncing``: what the reactor's own commits are synced by; None: the grid's thread does everything."""
+        self._engine = engine
         self._bridge: TurnBridge[_Commit] = TurnBridge("grid", self._turn, cross, TURN_OPERATIONS)
         self._retry = retry
         self._monotonic = monotonic
@@ -189,7 +183,7 @@ class EmbeddedGrid:
         # The reactor's count of failures, and the thread's: a commit from before a failure fails with it.
         self._fence = 0
         self._thread_fence = 0
-        self._syncing = None if watch is None else Syncing(watch)
+        self._syncing = syncing
         #: What the reactor has written itself, and what came until the end of that was told.
         self._begun: _Commit | None = None
         self._held: list[tuple[_Commit, int]] = []

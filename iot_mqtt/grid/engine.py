@@ -20,8 +20,10 @@ from functools import partial
 from os import fsync, posix_fallocate, strerror
 from pathlib import Path
 from struct import Struct
+from threading import Event
 from typing import Final, cast
 
+from mypy_extensions import mypyc_attr
 from rocksdict import (
     AccessType,
     Checkpoint,
@@ -75,12 +77,21 @@ STALL_PAUSE: Final = 0.005
 STALL_LIMIT: Final = 6000
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Engine:
-    """One database directory. ``pause`` waits for that many seconds in the calling thread."""
+    """One database directory. ``pause`` waits for that many seconds in the calling thread. ``on_lost`` is told, in any
+    thread, that another directory is at the path, or none: nothing more must be written then.
+    """
 
-    def __init__(self, directory: Path, pause: Callable[[float], object]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        pause: Callable[[float], object] | None = None,
+        on_lost: Callable[[str], object] | None = None,
+    ) -> None:
         self.directory = directory
-        self._pause = pause
+        self._pause = pause or Event().wait
         self._database: Rdict | None = None
         self._write_options = WriteOptions()
         # A stall must not happen inside rocksdict, where it would hold the interpreter lock.
@@ -90,8 +101,7 @@ class Engine:
         self._owner = OwnerFile(directory)
         self._log = CommitLog(directory)
         self._own = OwnDirectory(directory, CURRENT)
-        #: Told in any thread, before anything is written by path, that the directory is not ours any more.
-        self.on_lost: Callable[[str], object] = _nothing
+        self._on_lost = on_lost
         self._lsn = 0
         self._passing = 0
         #: Segments of the log that are kept for whoever wants to know what became of them.
@@ -152,8 +162,8 @@ class Engine:
 
     def look(self) -> None:
         """Whether the directory is still the one that was opened."""
-        if self._own.lost:
-            self.on_lost(
+        if self._own.lost and self._on_lost is not None:
+            self._on_lost(
                 f"{self.directory} is not the directory any more that this node has opened: it was moved, removed or "
                 "emptied, or something else is mounted there. What was acknowledged is where it has gone: put it back, "
                 "or restore a backup, and start the node again"
@@ -492,7 +502,3 @@ def _behind(prefix: bytes) -> bytes:
     """The first key after every key with this prefix; a tag byte in front is never 0xFF."""
     bare = prefix.rstrip(b"\xff")
     return bare[:-1] + bytes([bare[-1] + 1]) if bare else b"\xff" * 64
-
-
-def _nothing(_: str) -> None:
-    """Nobody wants to know."""

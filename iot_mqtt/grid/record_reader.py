@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from iot_mqtt.grid.records.base import Unreadable
 from iot_mqtt.grid.records.keys import client_prefix, session_key
-from iot_mqtt.ports.grid import CacheName, Grid, scan
+from iot_mqtt.ports.grid import CacheName, Grid
+from iot_mqtt.ports.scanning import scan
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """The data grid: named caches of bytes to bytes, written in batches.
 
 Everything is asynchronous and batched because the grid may be a process away. Keys are ordered as
-unsigned bytes; ``scan`` is by prefix and paged. A ``WriteBatch`` is atomic on the embedded grid. On a partitioned
+unsigned bytes. A ``WriteBatch`` is atomic on the embedded grid. On a partitioned
 one a crash may leave a beginning of it, caches in the order of the batch and of each any entries; one that is
 ``whole`` is there whole or not at all for whoever takes the place of its writer.
 
@@ -10,7 +10,7 @@ An exception (``Unavailable``) means "not ready" and is never to be read as "abs
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -111,18 +111,6 @@ class Grid(Protocol):
     async def compare_and_set(self, cache: CacheName, key: bytes, expected: bytes | None, value: bytes | None) -> bool:
         """Set (or remove, ``value=None``) if the present value is ``expected`` (None: absent)."""
         ...
-
-
-async def scan(grid: Grid, cache: CacheName, prefix: bytes = b"", page: int = 1000) -> AsyncIterator[Pair]:
-    """Every entry under a prefix, a page at a time."""
-    after: bytes | None = None
-    while True:
-        entries = await grid.page(cache, prefix, after, page)
-        for entry in entries:
-            yield entry
-        if len(entries) < page:
-            return
-        after = entries[-1][0]
 
 
 def remove_all(batch: WriteBatch, cache: CacheName, keys: Iterable[bytes]) -> None:

@@ -14,7 +14,8 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.ports.grid import CacheName, Grid, Pair, WriteBatch, scan
+from iot_mqtt.ports.grid import CacheName, Grid, Pair, WriteBatch
+from iot_mqtt.ports.scanning import scan
 from tests.contract.driving import Driver, Pump
 from tests.seeds import seeds_of
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.ignite import IgniteGrid
 from iot_mqtt.grid.memory import MemoryGrid
 from tests.contract.driving import Pump, ReactorPump
@@ -25,7 +26,7 @@ class OnDisk:
     """RocksDB."""
 
     def make(self, directory: Path, pump: Pump) -> EmbeddedGrid:
-        return EmbeddedGrid(directory, pump.cross)
+        return EmbeddedGrid(Engine(directory), pump.cross)
 
 
 class OnIgnite:

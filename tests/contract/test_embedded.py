@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.engine import Engine
+from iot_mqtt.grid.syncing import Syncing
 from tests.contract.driving import Pump, ReactorPump
 from tests.contract.persistent_suite import PersistentGridSuite
 
 
 def make(directory: Path, pump: Pump) -> EmbeddedGrid:
-    watch = pump.reactor if isinstance(pump, ReactorPump) else None
-    return EmbeddedGrid(directory, pump.cross, watch=watch)
+    syncing = Syncing(pump.reactor) if isinstance(pump, ReactorPump) else None
+    return EmbeddedGrid(Engine(directory), pump.cross, syncing=syncing)
 
 
 class TestEmbeddedGrid(PersistentGridSuite):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.engine import Engine
 from tests.contract.driving import Pump
 from tests.contract.log_following_suite import LogFollowingSuite
 from tests.contract.log_suite import LogSuite
@@ -16,7 +17,7 @@ class OnDisk:
     courses = 3
 
     def make(self, directory: Path, pump: Pump) -> EmbeddedGrid:
-        return EmbeddedGrid(directory, pump.cross)
+        return EmbeddedGrid(Engine(directory), pump.cross)
 
 
 class TestLogOnDisk(OnDisk, LogSuite):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +40,7 @@ class Promises:
 
 def check_grid(data: Path, promises: Promises) -> list[str]:
     """Open the grid of a data directory as a broker does, and look for all of it."""
-    engine = Engine(data / "grid", threading.Event().wait)
+    engine = Engine(data / "grid")
     try:
         engine.open()
     except (OpenFault, Unavailable, OSError) as error:

@@ -14,7 +14,7 @@ from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.data_lock import holding
 from iot_mqtt.grid.embedded import EmbeddedGrid
-from iot_mqtt.grid.engine import FORMAT_KEY
+from iot_mqtt.grid.engine import FORMAT_KEY, Engine
 from iot_mqtt.grid.faults import InUse, OpenFault
 from iot_mqtt.pipeline import ReactorClock
 from iot_mqtt.ports.filling import FILLING_KEY, Unfinished, refuse_unfinished
@@ -59,14 +59,14 @@ async def reading(config: Config, reactor: Any, connect: Callable[[], Node]) -> 
     folder = _folder(config)
     _begun(folder)
     try:
-        async with _opened(EmbeddedGrid(folder, reactor.callFromThread)) as grid:
+        async with _opened(EmbeddedGrid(Engine(folder), reactor.callFromThread)) as grid:
             yield await whole(grid)
         return
     except InUse:
         node = connect()
     copy = node.post("backup", "copies", body={"reader": os.getpid()})
     try:
-        async with _opened(EmbeddedGrid(_here(copy["path"]), reactor.callFromThread)) as grid:
+        async with _opened(EmbeddedGrid(Engine(_here(copy["path"])), reactor.callFromThread)) as grid:
             yield grid
     finally:
         node.delete("backup", "copies", copy["id"])
@@ -78,7 +78,7 @@ async def writing(config: Config, reactor: Any) -> AsyncIterator[Grid]:
     if config.grid.kind == "ignite":
         grid: Any = _ignite(config, reactor)
     else:
-        grid = EmbeddedGrid(_folder(config), reactor.callFromThread)
+        grid = EmbeddedGrid(Engine(_folder(config)), reactor.callFromThread)
     try:
         async with _opened(grid) as opened:
             yield opened
@@ -89,7 +89,7 @@ async def writing(config: Config, reactor: Any) -> AsyncIterator[Grid]:
 @asynccontextmanager
 async def alone(folder: Path, reactor: Any) -> AsyncIterator[Grid]:
     """One in a directory of its own."""
-    async with _opened(EmbeddedGrid(folder, reactor.callFromThread)) as grid:
+    async with _opened(EmbeddedGrid(Engine(folder), reactor.callFromThread)) as grid:
         yield grid
 
 

@@ -21,7 +21,8 @@ from iot_mqtt.grid.log import GridLog, LogSettings
 from iot_mqtt.grid.store import GridStore
 from iot_mqtt.pipeline import ReactorClock
 from iot_mqtt.ports.counters import Counters
-from iot_mqtt.ports.grid import CacheName, Grid, scan
+from iot_mqtt.ports.grid import CacheName, Grid
+from iot_mqtt.ports.scanning import scan
 
 #: Seconds for a node to be ready, and to end.
 _START, _END = 120.0, 30.0

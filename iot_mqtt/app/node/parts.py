@@ -22,9 +22,11 @@ from iot_mqtt.devices.link import LinkServices, LinkSettings, make_stage
 from iot_mqtt.devices.senders import UserRights
 from iot_mqtt.grid.commits import PATIENCE
 from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.log import LogSettings
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.grid.store import GridStore
+from iot_mqtt.grid.syncing import Syncing
 from iot_mqtt.pipeline import (
     AddressLimits,
     Layout,
@@ -55,7 +57,8 @@ def make_grid(config: Config, reactor: Any) -> EmbeddedGrid | MemoryGrid:
         return MemoryGrid()
     refuse_lost(grid_dir(config))
     refuse_migrated(grid_dir(config))
-    return EmbeddedGrid(grid_dir(config), reactor.callFromThread, watch=reactor, on_lost=end_without_directory)
+    engine = Engine(grid_dir(config), on_lost=end_without_directory)
+    return EmbeddedGrid(engine, reactor.callFromThread, syncing=Syncing(reactor))
 
 
 def make_store(grid: Grid, clock: Clock, counters: Counters, *, alone: bool) -> GridStore:

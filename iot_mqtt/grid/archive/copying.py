@@ -13,7 +13,8 @@ from typing import Final
 
 from iot_mqtt.grid.archive.records import ArchiveReader, ArchiveWriter, Sums
 from iot_mqtt.grid.log.cutting import Cut
-from iot_mqtt.ports.grid import CacheName, Grid, Pair, WriteBatch, scan
+from iot_mqtt.ports.grid import CacheName, Grid, Pair, WriteBatch
+from iot_mqtt.ports.scanning import scan
 
 #: What refers to others comes before them.
 ORDER: Final = (

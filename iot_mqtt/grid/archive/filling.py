@@ -6,7 +6,8 @@ from typing import Final
 
 from iot_mqtt.grid.archive.copying import Skip, refuse_entries
 from iot_mqtt.ports.filling import FILLING_KEY, Mark
-from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, remove_all, scan
+from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, remove_all
+from iot_mqtt.ports.scanning import scan
 
 #: Removed at once of what an interrupted attempt has left.
 _PAGE: Final = 500

@@ -31,7 +31,8 @@ from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster_status import node_words
-from iot_mqtt.ports.grid import CacheName, Grid, Operation, WriteBatch, scan
+from iot_mqtt.ports.grid import CacheName, Grid, Operation, WriteBatch
+from iot_mqtt.ports.scanning import scan
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,8 @@ from iot_mqtt.grid.log.generation import Generation, read_generation, stage_reco
 from iot_mqtt.grid.log.keys import generation_key, generation_prefix, generations_prefix, streams_prefix
 from iot_mqtt.grid.log.records import DROPPING
 from iot_mqtt.grid.log.settings import LogSettings
-from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
+from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
+from iot_mqtt.ports.scanning import scan
 
 
 async def drop_over(

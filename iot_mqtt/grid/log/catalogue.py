@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection
 from iot_mqtt.grid.log.generation import Generation, Stream, read_stream
 from iot_mqtt.grid.log.keys import streams_prefix
 from iot_mqtt.grid.log.records import DROPPING, OPEN
-from iot_mqtt.ports.grid import CacheName, Grid, scan
+from iot_mqtt.ports.grid import CacheName, Grid
 from iot_mqtt.ports.log import Breath, Reference, StreamInfo
+from iot_mqtt.ports.scanning import scan
 
 #: Streams of old generations that are kept once they were read; a bound, not a tuning knob.
 MAX_LOADED = 100_000

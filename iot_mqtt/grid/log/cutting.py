@@ -15,7 +15,8 @@ from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.log.generation import as_dropped
 from iot_mqtt.grid.log.keys import block_of, place_of, ring_prefix, writer_of_ring
 from iot_mqtt.grid.log.records import decode_turn
-from iot_mqtt.ports.grid import CacheName, Grid, Pair, scan
+from iot_mqtt.ports.grid import CacheName, Grid, Pair
+from iot_mqtt.ports.scanning import scan
 
 #: How often the summaries of a writer are read before its speed is a reason to give up.
 _TRIES: Final = 20

@@ -14,8 +14,9 @@ from iot_mqtt.grid.log.generation import Generation, Stream, read_generation, re
 from iot_mqtt.grid.log.keys import generation_key, generations_prefix, stream_key
 from iot_mqtt.grid.log.records import DROPPING
 from iot_mqtt.grid.log.settings import LogSettings
-from iot_mqtt.ports.grid import CacheName, Grid, scan
+from iot_mqtt.ports.grid import CacheName, Grid
 from iot_mqtt.ports.log import TURN_BITS, writer_of
+from iot_mqtt.ports.scanning import scan
 
 #: Stream records of one request.
 _STREAMS = 1000

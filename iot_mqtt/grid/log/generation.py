@@ -267,3 +267,14 @@ def read_stream(id: int, generation: Generation, record: bytes) -> Stream:
     stream.last_turn, stream.counted = last, counted
     stream.pages, stream.messages, stream.bytes = pages, messages, size
     return stream
+
+
+class TopicPlace:
+    """Where the runs of a topic go, in its present generation."""
+
+    __slots__ = ("retention_class", "generation", "streams")
+
+    def __init__(self, retention_class: int, generation: Generation, shards: int) -> None:
+        self.retention_class = retention_class
+        self.generation = generation
+        self.streams: list[Stream | None] = [None] * shards

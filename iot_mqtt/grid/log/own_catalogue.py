@@ -17,8 +17,9 @@ from iot_mqtt.grid.log.records import CLOSED, OPEN
 from iot_mqtt.grid.log.settings import LogSettings
 from iot_mqtt.grid.log.structures import CATCH_ALL, Placing
 from iot_mqtt.ports.clock import Clock
-from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch, scan
+from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
 from iot_mqtt.ports.log import WRITER_SHIFT, writer_of
+from iot_mqtt.ports.scanning import scan
 
 _NOWHERE = Placing(CATCH_ALL, 0, 1)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from iot_mqtt.grid.log.keys import MAX_TURNS, SLOTS, begun_key, ring_key, ring_prefix, shard_of_ring
 from iot_mqtt.grid.log.records import Begun, TurnRecord, decode_begun, decode_turn
-from iot_mqtt.ports.grid import CacheName, Grid, scan
+from iot_mqtt.ports.grid import CacheName, Grid
+from iot_mqtt.ports.scanning import scan
 
 #: Summaries by turn; one for each shard that it wrote to.
 Turns = dict[int, list[TurnRecord]]

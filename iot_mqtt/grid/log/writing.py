@@ -8,7 +8,7 @@ from zlib import crc32
 
 from iot_mqtt.codec import PublishRun
 from iot_mqtt.errors import Unavailable
-from iot_mqtt.grid.log.generation import Generation, Stream
+from iot_mqtt.grid.log.generation import Generation, Stream, TopicPlace
 from iot_mqtt.grid.log.keys import MAX_TURNS, ring_key, turn_key
 from iot_mqtt.grid.log.own_catalogue import OwnCatalogue
 from iot_mqtt.grid.log.page import encode_page
@@ -38,17 +38,6 @@ _SOON: Final = 2
 _reference = tuple.__new__
 
 
-class _Place:
-    """Where the runs of a topic go, in its present generation."""
-
-    __slots__ = ("retention_class", "generation", "streams")
-
-    def __init__(self, retention_class: int, generation: Generation, shards: int) -> None:
-        self.retention_class = retention_class
-        self.generation = generation
-        self.streams: list[Stream | None] = [None] * shards
-
-
 class Writer:
     """One per log. ``turn`` is the one that gathers."""
 
@@ -70,11 +59,11 @@ class Writer:
         self._recent = recent
         self._figures = figures
         self._rows = RowWriter(
-            LogRun, Reference, PublishRun, _Place, Stream, Generation, nobody=NOBODY, version=VERSION
+            LogRun, Reference, PublishRun, TopicPlace, Stream, Generation, nobody=NOBODY, version=VERSION
         )
         self.learner = Learner()
         self._learned = 0
-        self._places: dict[bytes, _Place] = {}
+        self._places: dict[bytes, TopicPlace] = {}
         self._shards: dict[str, int] = {}
         self._gathering: dict[Stream, list[LogRun]] = {}
         self._count = 0
@@ -177,14 +166,14 @@ class Writer:
 
     # Where to.
 
-    def _place(self, topic: bytes, arrived: float) -> _Place:
+    def _place(self, topic: bytes, arrived: float) -> TopicPlace:
         if len(self._places) >= MAX_PLACES:
             self._places.clear()
         retention_class = self._retention_class(topic)
         generation = self._catalogue.current.get(retention_class)
         if generation is None or _is_over(generation, arrived):
             generation = self._catalogue.begin(retention_class, arrived, self.end)
-        place = self._places[topic] = _Place(retention_class, generation, self._settings.shards)
+        place = self._places[topic] = TopicPlace(retention_class, generation, self._settings.shards)
         return place
 
     def _retention_class(self, topic: bytes) -> int:
@@ -204,7 +193,7 @@ class Writer:
         shard = self._shards[publisher] = crc32(publisher.encode()) % self._settings.shards
         return shard
 
-    def _new_stream(self, place: _Place, topic: bytes, shard: int) -> Stream:
+    def _new_stream(self, place: TopicPlace, topic: bytes, shard: int) -> Stream:
         placing = self.learner.place(topic)
         if self.learner.version != self._learned:
             # Topics that were placed before may be of this structure too.

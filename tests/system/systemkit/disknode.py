@@ -16,6 +16,7 @@ from ledger import Ledger
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Ack, Packet, PacketType, Publish
 from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.log import LogSettings
 from iot_mqtt.pipeline.clock import ManualClock
 from iot_mqtt.ports.grid import Grid, WriteBatch
@@ -59,7 +60,7 @@ class DiskNode(Node):
         self.pump = Pump()
         super().__init__(MqttSettings(max_inflight=16), log_settings=LOG)
         # Its first life was in memory and without clients; this is another one, on disk.
-        self.witnessed = Witnessed(EmbeddedGrid(directory, self.pump.cross), self.pump)
+        self.witnessed = Witnessed(EmbeddedGrid(Engine(directory), self.pump.cross), self.pump)
         self.grid = cast(CrashingGrid, self.witnessed)
         self.clock = clock or ManualClock()
         self.pump.run(self.witnessed.open())

@@ -76,7 +76,7 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 def test_the_format_of_the_grid_is_told_too(tmp_path: Path) -> None:
     """An older release may know the directory's and not the grid's; a node that runs is not disturbed."""
-    engine = Engine(tmp_path / "grid", lambda _: None)
+    engine = Engine(tmp_path / "grid", pause=lambda _: None)
     engine.open()
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "grid").iterdir()}
     result = CliRunner().invoke(main, ["version", "--data-dir", str(tmp_path)])

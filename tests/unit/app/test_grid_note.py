@@ -15,7 +15,7 @@ def test_who_has_had_a_grid_is_refused_without_it(tmp_path: Path) -> None:
     """Also where its directory is there; a new one, and one that a version before left, are not."""
     grid = tmp_path / "grid"
     refuse_lost(grid)
-    engine = Engine(grid, lambda _: None)
+    engine = Engine(grid, pause=lambda _: None)
     engine.open()
     engine.close()
     refuse_lost(grid)

@@ -10,7 +10,7 @@ from iot_mqtt.grid.engine import Engine
 
 
 def engine(directory: Path) -> Engine:
-    return Engine(directory, lambda seconds: None)
+    return Engine(directory, pause=lambda seconds: None)
 
 
 def left_by_a_kill(live: Path, copy: Path, values: Iterable[bytes]) -> Path:

@@ -14,10 +14,11 @@ def main(directory: str) -> None:
     before = resident()
     started = time.perf_counter()
     from iot_mqtt.grid.embedded import EmbeddedGrid
+    from iot_mqtt.grid.engine import Engine
 
     seconds = []
     for life in range(3):
-        grid = EmbeddedGrid(Path(directory) / str(life), pump.cross)
+        grid = EmbeddedGrid(Engine(Path(directory) / str(life)), pump.cross)
         pump.run(grid.open())
         batch = WriteBatch()
         batch.put(CacheName.SESSIONS, b"a", b"b")

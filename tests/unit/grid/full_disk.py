@@ -12,6 +12,7 @@ from pathlib import Path
 
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.engine import Engine
 from iot_mqtt.ports.grid import CacheName, WriteBatch
 from tests.contract.driving import Pump
 
@@ -21,7 +22,7 @@ VALUE = b"x" * 1000
 def main(directory: str) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     pump = Pump()
-    grid = EmbeddedGrid(Path(directory), pump.cross, retry=(0.01, 0.05))
+    grid = EmbeddedGrid(Engine(Path(directory)), pump.cross, retry=(0.01, 0.05))
     pump.run(grid.open())
     acknowledged: list[int] = []
     failed: list[int] = []

@@ -216,7 +216,7 @@ def test_of_two_segments_with_one_number_neither_has_a_record(
 
 
 def engine(directory: Path) -> Engine:
-    return Engine(directory, lambda seconds: None)
+    return Engine(directory, pause=lambda seconds: None)
 
 
 def entries(directory: Path) -> list[bytes]:

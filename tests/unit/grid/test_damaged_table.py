@@ -16,7 +16,7 @@ COUNT = 200
 
 
 def engine(directory: Path) -> Engine:
-    return Engine(directory, lambda seconds: None)
+    return Engine(directory, pause=lambda seconds: None)
 
 
 def table(directory: Path) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from threading import Event
 from types import SimpleNamespace
 
 import pytest
@@ -54,9 +53,8 @@ def test_a_grid_that_has_no_space_to_open_says_of_what(
 ) -> None:
     """The system calls both the same."""
     monkeypatch.setattr("iot_mqtt.grid.disk.statvfs", lambda _: statvfs_of(*inodes))
-    monkeypatch.setattr(Engine, "_recover", no_space)
     with pytest.raises(OpenFault, match=f"No space left on device; {said}$"):
-        Engine(tmp_path / "grid", Event().wait).open()
+        Full(tmp_path / "grid").open()
 
 
 def statvfs_of(inodes: int, free: int) -> SimpleNamespace:
@@ -64,9 +62,24 @@ def statvfs_of(inodes: int, free: int) -> SimpleNamespace:
     return SimpleNamespace(f_bavail=2, f_frsize=4096, f_files=inodes, f_favail=free)
 
 
-def no_space(_: Engine) -> None:
+class Full(Engine):
     """As where a file cannot be made."""
-    raise Unavailable("x") from OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _recover(self) -> None:
+        raise Unavailable("x") from OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class GivenUp(Engine):
+    """RocksDB has found no space while it merged, and writes no more tables until it is opened anew."""
+
+    given_up = False
+
+    def open(self) -> None:
+        self.given_up = False
+        super().open()
+
+    def _count(self, name: str) -> int:
+        return 1 if self.given_up and name == FAILURES else super()._count(name)
 
 
 def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
@@ -85,7 +98,7 @@ def test_a_link_takes_no_room_but_its_own(tmp_path: Path) -> None:
 
 def test_what_was_removed_under_a_prefix_gives_its_room_back(tmp_path: Path) -> None:
     """And only that: what stands beside it is still there."""
-    engine = Engine(tmp_path / "grid", Event().wait)
+    engine = Engine(tmp_path / "grid")
     engine.open()
     tag = TAGS[CacheName.LOG]
     for part in range(100):
@@ -101,7 +114,7 @@ def test_what_was_removed_under_a_prefix_gives_its_room_back(tmp_path: Path) -> 
 def test_a_grid_gives_the_room_of_a_generation_back(tmp_path: Path) -> None:
     """Removing a prefix of the log is enough."""
     pump = Pump()
-    grid = EmbeddedGrid(tmp_path / "grid", pump.cross)
+    grid = EmbeddedGrid(Engine(tmp_path / "grid"), pump.cross)
     pump.run(grid.open())
     for number in range(30):
         batch = WriteBatch()
@@ -117,7 +130,7 @@ def test_a_grid_gives_the_room_of_a_generation_back(tmp_path: Path) -> None:
 def test_removed_and_overwritten_entries_give_their_room_back_when_it_is_asked_for(tmp_path: Path) -> None:
     """Whatever they are; and what is left is still there."""
     pump = Pump()
-    grid = EmbeddedGrid(tmp_path / "grid", pump.cross)
+    grid = EmbeddedGrid(Engine(tmp_path / "grid"), pump.cross)
     pump.run(grid.open())
     for turn in range(3):
         for number in range(30):
@@ -136,19 +149,17 @@ def test_removed_and_overwritten_entries_give_their_room_back_when_it_is_asked_f
     pump.run(grid.close())
 
 
-def test_a_database_that_has_given_up_merging_is_opened_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """RocksDB that has found no space writes no more tables, whether or not there is space again."""
-    pump = Pump()
-    grid = EmbeddedGrid(tmp_path / "grid", pump.cross, retry=(0.01, 0.05))
+def test_a_database_that_has_given_up_merging_is_opened_anew(tmp_path: Path) -> None:
+    """Whether or not there is space again."""
+    pump, engine = Pump(), GivenUp(tmp_path / "grid")
+    grid = EmbeddedGrid(engine, pump.cross, retry=(0.01, 0.05))
     pump.run(grid.open())
     batch = WriteBatch()
     batch.put(CacheName.RETAINED, b"t", b"kept")
     pump.run(grid.commit(batch))
-    count = Engine._count
-    with monkeypatch.context() as patch:
-        patch.setattr(Engine, "_count", lambda self, name: 1 if name == FAILURES else count(self, name))
-        with pytest.raises(Unavailable):
-            pump.run(grid.make_room())
+    engine.given_up = True
+    with pytest.raises(Unavailable):
+        pump.run(grid.make_room())
     pump.until(lambda: grid.available)
     pump.run(grid.make_room())
     assert pump.run(grid.get(CacheName.RETAINED, b"t")) == b"kept"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,10 +26,8 @@ CACHE = CacheName.QUEUE
 class Disk(Engine):
     """An engine that counts its writes and can be held or broken."""
 
-    instance: Disk
-
-    def __init__(self, directory: Path, pause: Callable[[float], object]) -> None:
-        super().__init__(directory, pause)
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
         self.writes: list[int] = []
         self.opens = 0
         self.entered = threading.Semaphore(0)
@@ -38,7 +36,6 @@ class Disk(Engine):
         self.failures = 0
         self.closed_to_openers = False
         self.full = False
-        Disk.instance = self
 
     def open(self) -> None:
         self.opens += 1
@@ -68,8 +65,8 @@ class Rig:
     def __init__(self, directory: Path, retry: tuple[float, float] = (10.0, 40.0)) -> None:
         self.pump = Pump()
         self.now = 0.0
-        self.grid = EmbeddedGrid(directory, self.pump.cross, retry=retry, monotonic=lambda: self.now)
-        self.disk = Disk.instance
+        self.disk = Disk(directory)
+        self.grid = EmbeddedGrid(self.disk, self.pump.cross, retry=retry, monotonic=lambda: self.now)
         self.done: list[tuple[int, BaseException | None]] = []
         self.pump.run(self.grid.open())
         # The format record's.
@@ -97,8 +94,7 @@ class Rig:
 
 
 @pytest.fixture
-def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
-    monkeypatch.setattr(embedded, "Engine", Disk)
+def rig(tmp_path: Path) -> Iterator[Rig]:
     rig = Rig(tmp_path)
     yield rig
     rig.disk.free.set()
@@ -164,9 +160,8 @@ def test_a_failed_write_fails_its_commits(rig: Rig) -> None:
     assert not rig.grid.available
 
 
-def test_no_commit_overtakes_a_failed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_commit_overtakes_a_failed_one(tmp_path: Path) -> None:
     """What was committed before the failure was known fails with it, though the disk would take it again."""
-    monkeypatch.setattr(embedded, "Engine", Disk)
     rig = Rig(tmp_path, retry=(0.0, 0.0))
     rig.disk.free.clear()
     rig.disk.failures = 1
@@ -265,12 +260,11 @@ def test_reads_of_a_grid_that_could_not_open_again_are_unavailable(rig: Rig) -> 
         rig.pump.run(rig.grid.get(CACHE, b"0"))
 
 
-def test_a_grid_nobody_commits_to_recovers_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grid_nobody_commits_to_recovers_by_itself(tmp_path: Path) -> None:
     """And says so."""
-    monkeypatch.setattr(embedded, "Engine", Disk)
     pump = Pump()
-    grid = EmbeddedGrid(tmp_path, pump.cross, retry=(0.001, 0.002))
-    disk = Disk.instance
+    disk = Disk(tmp_path)
+    grid = EmbeddedGrid(disk, pump.cross, retry=(0.001, 0.002))
     pump.run(grid.open())
     disk.failures = 1
     with pytest.raises(Unavailable):
@@ -360,7 +354,7 @@ class EngineRig:
     ) -> None:
         self.calls: list[str] = []
         self.pauses: list[float] = []
-        self.engine = Engine(Path("unused"), self.pauses.append)
+        self.engine = Engine(Path("unused"), pause=self.pauses.append)
         monkeypatch.setattr(self.engine, "_database", Database(self.calls, stalls))
         monkeypatch.setattr(self.engine, "_log", Log(self.calls, full=full, failure=failure))
 
@@ -447,7 +441,7 @@ def test_nothing_overtakes_what_is_begun(monkeypatch: pytest.MonkeyPatch, *, beg
 def test_what_is_begun_is_found_by_a_start(tmp_path: Path) -> None:
     """Though RocksDB never got it: a clean end brings it there, and any other end leaves it in the log."""
     for clean in (True, False):
-        subject = Engine(tmp_path / f"{clean}", lambda _: None)
+        subject = Engine(tmp_path / f"{clean}", pause=lambda _: None)
         subject.open()
         assert subject.begin({b"\x07a": b"1"}) is not None
         assert subject.get(b"\x07a") is None
@@ -456,7 +450,7 @@ def test_what_is_begun_is_found_by_a_start(tmp_path: Path) -> None:
             where = tmp_path / "killed"
             shutil.copytree(tmp_path / f"{clean}", where)
         subject.close()
-        subject = Engine(where, lambda _: None)
+        subject = Engine(where, pause=lambda _: None)
         subject.open()
         assert subject.get(b"\x07a") == b"1"
         subject.close()

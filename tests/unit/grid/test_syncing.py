@@ -29,15 +29,12 @@ CACHE = CacheName.QUEUE
 class HeldSyncing(Syncing):
     """Syncs when it is told to, and fails when it is told to."""
 
-    instance: HeldSyncing
-
     def __init__(self, watch: EPollReactor) -> None:
         super().__init__(watch)
         self.asked = 0
         self.hold = False
         self.result: int | None = None
         self._waiting: Callable[[], None] | None = None
-        HeldSyncing.instance = self
 
     def sync(self, file: int, then: Callable[[int], None]) -> None:
         self.asked += 1
@@ -56,19 +53,23 @@ class HeldSyncing(Syncing):
 class Counting(Engine):
     """Notes what is written without being synced, and what is written by the grid's thread."""
 
-    instance: Counting
-
-    def __init__(self, directory: Path, pause: Callable[[float], object]) -> None:
-        super().__init__(directory, pause)
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
         self.writers: list[str] = []
         #: So often RocksDB would have to wait; and whether it takes nothing at all.
         self.stalls = 0
         self.broken = False
-        Counting.instance = self
+        #: Whether it does not even begin.
+        self.full = False
 
     def try_write(self, *arguments: object) -> bool:
         self.writers.append(threading.current_thread().name)
         return super().try_write(*arguments)  # type: ignore[arg-type]
+
+    def begin(self, changes: dict[bytes, bytes | None]) -> int | None:
+        if self.full:
+            raise Unavailable("no space left on device")
+        return super().begin(changes)
 
     def apply(self) -> bool:
         if self.broken:
@@ -85,10 +86,10 @@ class Rig:
     def __init__(self, directory: Path) -> None:
         self.pump = ReactorPump()
         self.now = 0.0
+        self.engine, self.syncing = Counting(directory), HeldSyncing(self.pump.reactor)
         self.grid = EmbeddedGrid(
-            directory, self.pump.cross, retry=(10.0, 40.0), monotonic=lambda: self.now, watch=self.pump.reactor
+            self.engine, self.pump.cross, retry=(10.0, 40.0), monotonic=lambda: self.now, syncing=self.syncing
         )
-        self.engine, self.syncing = Counting.instance, HeldSyncing.instance
         self.done: list[tuple[int, bool]] = []
         self.pump.run(self.grid.open())
         self.commit(0)
@@ -117,9 +118,7 @@ class Rig:
 
 
 @pytest.fixture
-def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
-    monkeypatch.setattr(embedded, "Engine", Counting)
-    monkeypatch.setattr(embedded, "Syncing", HeldSyncing)
+def rig(tmp_path: Path) -> Iterator[Rig]:
     rig = Rig(tmp_path / "grid")
     yield rig
     rig.pump.run(rig.grid.close())
@@ -273,15 +272,11 @@ def test_a_sync_that_fails_fails_its_commit_and_what_came_behind_it(rig: Rig) ->
     assert rig.until(5)[-1]
 
 
-def test_a_write_that_fails_is_overtaken_by_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_is_overtaken_by_nothing(rig: Rig) -> None:
     """What comes before the failure is told fails with it, though the disk would take it."""
-
-    def fail(_: object) -> None:
-        raise Unavailable("no space left on device")
-
-    with monkeypatch.context() as failing:
-        failing.setattr(rig.engine, "begin", fail)
-        rig.commit(1)
+    rig.engine.full = True
+    rig.commit(1)
+    rig.engine.full = False
     rig.commit(2)
     assert rig.until(3) == [True, False, False]
     rig.now = 10.0
@@ -330,12 +325,11 @@ def test_a_batch_that_is_none_leaves_nobody_waiting(rig: Rig) -> None:
 
 
 def test_a_segment_is_begun_by_the_thread(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reactor's thread goes on in it: 40 MB go through segments of one."""
-    monkeypatch.setattr(embedded, "SMALL_BYTES", 1 << 20)
-    monkeypatch.setattr(commit_log, "SEGMENT", 1 << 20)
+    """The reactor's thread goes on in it: 2.4 MB go through segments of 64 KiB."""
+    monkeypatch.setattr(commit_log, "SEGMENT", 1 << 16)
     logs: set[str] = set()
     for number in range(1, 200):
-        rig.commit(number, 200_000)
+        rig.commit(number, 12_000)
         rig.until(number + 1)
         logs |= {path.name for path in rig.engine.directory.glob("commits-*")}
     begun = len(rig.engine.writers)

@@ -11,7 +11,7 @@ import pytest
 from iot_mqtt import native
 from iot_mqtt.codec import PublishRun
 from iot_mqtt.grid.log import LogSettings, writing
-from iot_mqtt.grid.log.generation import Generation, Stream
+from iot_mqtt.grid.log.generation import Generation, Stream, TopicPlace
 from iot_mqtt.grid.log.page import encode_page
 from iot_mqtt.grid.log.structures import Learner
 from iot_mqtt.grid.memory import MemoryGrid
@@ -87,7 +87,7 @@ def test_a_page_of_one_is_a_page() -> None:
     """As the long way writes it, whoever published what."""
     run = run_of(b"t/\xc3\xbc", ["a", "bcd"])
     for twin in twins():
-        writer = twin(LogRun, Reference, PublishRun, writing._Place, Stream, Generation, nobody=NOBODY, version=16)
+        writer = twin(LogRun, Reference, PublishRun, TopicPlace, Stream, Generation, nobody=NOBODY, version=16)
         generation = Generation(7, 0, "", 0.0, 0)
         stream = Stream(3, generation, 2, Learner().place(b"t/x"), 5)
         logged = LogRun(Reference(7, 3, (5 << 24) + 77, 2), run, run.topic, "gerät-7", 1234.5678)
@@ -104,8 +104,8 @@ def test_what_is_of_another_class_is_refused() -> None:
     """Instead of being written to as if it were."""
     for twin in twins()[1:]:
         with pytest.raises((TypeError, AttributeError)):
-            twin(object, Reference, PublishRun, writing._Place, Stream, LogRun, nobody=NOBODY, version=16)
-        writer = twin(LogRun, Reference, PublishRun, writing._Place, Stream, Generation, nobody=NOBODY, version=16)
+            twin(object, Reference, PublishRun, TopicPlace, Stream, LogRun, nobody=NOBODY, version=16)
+        writer = twin(LogRun, Reference, PublishRun, TopicPlace, Stream, Generation, nobody=NOBODY, version=16)
         run = run_of(b"t", ["a"])
         for runs, places in (([object()], {}), ([run], {b"t": object()})):
             with pytest.raises(TypeError):

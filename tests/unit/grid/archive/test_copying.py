@@ -26,6 +26,7 @@ from iot_mqtt.grid.archive.copying import ORDER
 from iot_mqtt.grid.archive.records import HEADER
 from iot_mqtt.grid.archive.sealing import PieceWriter
 from iot_mqtt.grid.embedded import EmbeddedGrid
+from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.ports.filling import Filler, Mark
 from iot_mqtt.ports.grid import CacheName, Grid, Pair, WriteBatch
@@ -245,7 +246,7 @@ def test_a_generation_that_is_dropped_meanwhile_stays_dropped(after: int, monkey
 def test_a_copy_of_rocksdb_is_a_grid_of_its_own(tmp_path: Path) -> None:
     """With all that was committed before, and nothing of what came after."""
     pump = Pump()
-    grid = EmbeddedGrid(tmp_path / "grid", pump.cross)
+    grid = EmbeddedGrid(Engine(tmp_path / "grid"), pump.cross)
     pump.run(grid.open())
     filled(pump, grid)
     sums = pump.run(sums_of(grid, all_of))
@@ -253,7 +254,7 @@ def test_a_copy_of_rocksdb_is_a_grid_of_its_own(tmp_path: Path) -> None:
     batch = WriteBatch()
     batch.put(CacheName.SESSIONS, b"later", b"")
     pump.run(grid.commit(batch))
-    copy = EmbeddedGrid(tmp_path / "copies" / "1", pump.cross)
+    copy = EmbeddedGrid(Engine(tmp_path / "copies" / "1"), pump.cross)
     pump.run(copy.open())
     assert pump.run(sums_of(copy, all_of)).told() == sums.told()
     batch.put(CacheName.SESSIONS, b"other", b"")
