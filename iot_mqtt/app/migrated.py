@@ -39,5 +39,5 @@ def refuse_migrated(grid: Path) -> None:
         to = "a cluster"
     raise OpenFault(
         f"{grid}: everything in it has gone to {to} (iot-mqtt migrate), where it goes on. Whoever gives that up and "
-        f"wants to go on here removes the file {FILE} in it"
+        f"wants to go on here removes the file {FILE} in it, and GRID beside it"
     )

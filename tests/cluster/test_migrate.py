@@ -193,6 +193,7 @@ def test_a_sole_node_becomes_a_cluster(start_servers: StartServers, sole: Broker
         assert sent_up(nodes, "uplink-of-0") == SINGLES
         assert call(nodes[0], "DELETE", "cluster/nodes/node-1%20(migrated)")[0] == 204
         assert call(nodes[0], "DELETE", "cluster/nodes/node-2")[0] == 409
+        assert [(node.data_dir / "GRID").read_text() for node in nodes] == ["ignite\n", "ignite\n"]
 
 
 def sent_up(nodes: Nodes, folder: str) -> list[bytes]:

@@ -88,6 +88,10 @@ def test_what_was_acknowledged_is_there_again(start_broker: StartBroker, tmp_pat
     broker.kill()
     assert "not empty" in backup(broker, "restore", str(file), "--secret-file", str(secret), fails=True)
     shutil.rmtree(broker.data_dir)
+    broker.data_dir.mkdir()
+    (broker.data_dir / "GRID").write_text("ignite\n")
+    assert "a node of a cluster" in backup(broker, "restore", str(file), "--secret-file", str(secret), fails=True)
+    (broker.data_dir / "GRID").unlink()
     restored = json.loads(backup(broker, "restore", str(file), "--secret-file", str(secret), "--json"))
     assert restored == made
     assert "later" in changed.read_text()

@@ -1,4 +1,4 @@
-"""A data directory that is taken away from a node that runs, or whose grid is not there when the node starts."""
+"""A data directory that is taken away from a node that runs, or is not that of the node which starts."""
 
 from __future__ import annotations
 
@@ -44,6 +44,14 @@ def _ended(broker: BrokerProcess) -> int:
     code = broker.process.wait(10)
     broker.process = None
     return code
+
+
+def _refused(broker: BrokerProcess, *sets: str) -> str:
+    """Why it does not start; ``sets``: settings of this attempt."""
+    more = [part for one in sets for part in ("--set", one)]
+    done = subprocess.run([*broker.command(), *more], capture_output=True, text=True, timeout=50, check=False)
+    assert done.returncode == 1
+    return done.stderr.splitlines()[-1].removeprefix("iot-mqtt: ")
 
 
 def _move(data: Path) -> None:
@@ -126,8 +134,28 @@ def test_a_node_whose_grid_is_gone_does_not_begin_anew(
     _kept(broker, b"1")
     assert broker.terminate() == 0
     take(broker.data_dir)
-    done = subprocess.run(broker.command(), capture_output=True, text=True, timeout=50, check=False)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith(f"iot-mqtt: {broker.data_dir}/grid has no grid")
+    assert _refused(broker).startswith(f"{broker.data_dir}/grid has no grid")
     (broker.data_dir / "GRID").unlink()
     broker.start()
+
+
+def test_a_node_by_itself_is_not_hidden_by_a_cluster(start_broker: StartBroker) -> None:
+    """With the configuration of a cluster it does not start, and nothing says afterwards that it was in one."""
+    broker = start_broker()
+    _kept(broker, b"1")
+    assert broker.terminate() == 0
+    said = _refused(broker, "grid.kind=ignite", "grid.ignite.token=t", "registry.kind=zookeeper", "node.id=node-1")
+    assert said.startswith(f"{broker.data_dir} is the data directory of a node by itself, and grid.kind is ignite")
+    assert not (broker.data_dir / "ID").exists()
+    broker.start()
+    assert _found(broker, 1) == [b"1"]
+
+
+def test_a_node_of_a_cluster_gets_no_grid_of_its_own(start_broker: StartBroker) -> None:
+    """Where the configuration of the cluster was forgotten; nothing is made there."""
+    broker = start_broker()
+    assert broker.terminate() == 0
+    shutil.rmtree(broker.data_dir / "grid")
+    (broker.data_dir / "GRID").write_text("ignite\n")
+    assert _refused(broker).startswith(f"{broker.data_dir} is the data directory of a node of a cluster")
+    assert not (broker.data_dir / "grid").exists()

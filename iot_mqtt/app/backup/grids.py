@@ -13,6 +13,7 @@ from iot_mqtt.app.config import Config
 from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.data_lock import holding
+from iot_mqtt.app.grid_note import refuse_member
 from iot_mqtt.grid.embedded import EmbeddedGrid
 from iot_mqtt.grid.engine import FORMAT_KEY, Engine
 from iot_mqtt.grid.faults import InUse, OpenFault
@@ -78,7 +79,7 @@ async def writing(config: Config, reactor: Any) -> AsyncIterator[Grid]:
     if config.grid.kind == "ignite":
         grid: Any = _ignite(config, reactor)
     else:
-        grid = EmbeddedGrid(Engine(_folder(config)), reactor.callFromThread)
+        grid = EmbeddedGrid(Engine(_own(config)), reactor.callFromThread)
     try:
         async with _opened(grid) as opened:
             yield opened
@@ -109,6 +110,16 @@ def _folder(config: Config) -> Path:
     if config.grid.kind != "embedded":
         raise BackupError(f"grid.kind is {config.grid.kind}: nothing of it outlives its process")
     return grid_dir(config)
+
+
+def _own(config: Config) -> Path:
+    """The same, where the directory is not that of a node of a cluster."""
+    folder = _folder(config)
+    try:
+        refuse_member(folder)
+    except OpenFault as error:
+        raise BackupError(str(error)) from error
+    return folder
 
 
 def _ignite(config: Config, reactor: Any) -> Any:

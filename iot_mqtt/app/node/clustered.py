@@ -18,9 +18,11 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from iot_mqtt import __version__
+from iot_mqtt.app.config.folders import grid_dir
 from iot_mqtt.app.config.loopback import is_loopback
 from iot_mqtt.app.config.sections import ClientTlsConfig, Config
 from iot_mqtt.app.data_id import data_id
+from iot_mqtt.app.grid_note import refuse_sole
 from iot_mqtt.app.node.directory import Following
 from iot_mqtt.app.node.grid_room import GridRoom
 from iot_mqtt.app.node.parts import log_settings
@@ -79,6 +81,7 @@ class Clustered:
         """``clock`` is of what ends in order, ``life_clock`` of what ends with it. ``on_over`` is told once, when this
         life is over although nobody asked for it.
         """
+        refuse_sole(grid_dir(config))
         self._config = config
         self._reactor = reactor
         self._on_over = on_over

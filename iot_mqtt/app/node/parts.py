@@ -55,8 +55,8 @@ def make_grid(config: Config, reactor: Any) -> EmbeddedGrid | MemoryGrid:
     """The grid of a node by itself, which ends when the grid's directory is not its own any more."""
     if config.grid.kind == "memory":
         return MemoryGrid()
-    refuse_lost(grid_dir(config))
     refuse_migrated(grid_dir(config))
+    refuse_lost(grid_dir(config))
     engine = Engine(grid_dir(config), on_lost=end_without_directory)
     return EmbeddedGrid(engine, reactor.callFromThread, syncing=Syncing(reactor))
 
@@ -70,9 +70,9 @@ def make_store(grid: Grid, clock: Clock, counters: Counters, *, alone: bool) -> 
 
 
 def note_made(config: Config) -> None:
-    """The grid is open. One in a directory of the node's own is missed from now on, should it be gone."""
-    if config.grid.kind == "embedded":
-        note_grid(grid_dir(config))
+    """The grid is open, and the node one of it. From now on it is missed should it be gone, or another be meant."""
+    if config.grid.kind != "memory":
+        note_grid(grid_dir(config), config.grid.kind)
 
 
 def disk_meter(grid: Grid) -> DiskMeter | None:

@@ -252,11 +252,11 @@ class Service:
     async def _open_grid(self) -> int:
         """This node's number. What other nodes change in the directory is seen from now on."""
         await self._grid.open()
-        note_made(self._config)
         self._check()
         self._reached = Reached.GRID
         await refuse_unfinished(self._grid)
         number = await self._cluster.join() if self._cluster is not None else 0
+        note_made(self._config)
         await self.directory.load()
         await self._access.prepare()
         if self._cluster is not None:
