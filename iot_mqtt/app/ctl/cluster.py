@@ -84,7 +84,7 @@ def _agrees(member: Json) -> str:
 @cluster.command("status")
 @on_node
 def cluster_status(node: Node, as_json: bool) -> None:
-    """Members, and what is degraded and why.
+    """Members, what is degraded and why, and the alarms of all nodes.
 
     LAG: bytes that were sent to a node and that it has not confirmed. ROUTES: filters that it wants; AGREES: whether
     both sides have the same of them. GAPS: times that something was lost for good and had to be read from the log.
@@ -93,13 +93,24 @@ def cluster_status(node: Node, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    print_form(_screen(found))
+    wrong = [*found["degraded"], *_alarms(node.listed("alarms"), found["degraded"])]
+    print_form(_screen(found, "ALARM, see below" if wrong else "all is well"))
     click.echo()
     print_items(_MEMBERS, found["members"], as_json)
-    if found["degraded"]:
+    if wrong:
         click.echo()
-        for sentence in found["degraded"]:
+        for sentence in wrong:
             click.echo(f"! {plain(sentence)}")
+
+
+def _alarms(items: list[Json], said: list[str]) -> Iterator[str]:
+    """Those that go on and are not said yet, each with the nodes that have it."""
+    nodes: dict[str, list[str]] = {}
+    for one in items:
+        if one["until"] is None and one["text"] not in said:
+            nodes.setdefault(one["text"], []).append(one["node"])
+    for text, names in nodes.items():
+        yield f"{', '.join(sorted(names))}: {text}"
 
 
 @cluster.command("identity")
@@ -137,8 +148,9 @@ _IDENTITY = (
 )
 
 
-def _screen(found: Json) -> Iterator[tuple[str, str]]:
-    yield "state", "all is well" if not found["degraded"] else "DEGRADED, see below"
+def _screen(found: Json, else_well: str) -> Iterator[tuple[str, str]]:
+    """``else_well``: how it is where the cluster is not degraded."""
+    yield "state", "DEGRADED, see below" if found["degraded"] else else_well
     yield "grid", found["grid_trouble"] or "takes writes"
     yield "room", room(found["room_used"], found["room_limit"], found["room_level"])
     if not found["clustered"]:

@@ -10,9 +10,11 @@ from urllib.request import OpenerDirector, Request
 
 from click.testing import CliRunner, Result
 
+from iot_mqtt.admin.alarm_resources import AlarmResources
 from iot_mqtt.app.ctl.cli import ctl
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.target import Target
+from iot_mqtt.metrics.alarms import AlarmBook
 from tests.unit.admin.adminkit import TOKEN, Browser, FakeView, make_browser
 
 
@@ -39,7 +41,9 @@ class Ctl:
 
     def __init__(self, monkeypatch: Any) -> None:
         self.view = FakeView()
-        self.node = Node("http://node:18083", TOKEN, MemoryOpener(make_browser(self.view, token=None)))
+        self.alarms = AlarmBook()
+        browser = make_browser(self.view, token=None, further=[AlarmResources(self.alarms)])
+        self.node = Node("http://node:18083", TOKEN, MemoryOpener(browser))
         monkeypatch.setattr(Target, "connect", lambda target: self.node)
 
     def run(self, *arguments: str, input: bytes | None = None) -> Result:

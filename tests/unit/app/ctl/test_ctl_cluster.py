@@ -61,6 +61,20 @@ def test_a_member_is_a_row(ctl: Ctl, peer: MemberInfo, expected: str) -> None:
     assert lines[0].split(None, 1) == ["state", "all is well"]
 
 
+def test_a_node_with_an_alarm_is_named(ctl: Ctl) -> None:
+    """Its cluster is in order, and all is not well. What was, or is told already, is not told again."""
+    ctl.view.cluster.facts = replace(CLUSTER, degraded=[])
+    ctl.alarms.look(["the node is busy"], 1.0)
+    ctl.alarms.look(["disk full", "n3 is gone"], 2.0)
+    lines = ctl.lines("cluster", "status")
+    assert lines[0].split(None, 1) == ["state", "ALARM, see below"]
+    assert sorted(lines[-2:]) == ["! n1: disk full", "! n1: n3 is gone"]
+    ctl.view.cluster.facts = replace(CLUSTER, degraded=["n3 is gone"])
+    lines = ctl.lines("cluster", "status")
+    assert lines[0].split(None, 1) == ["state", "DEGRADED, see below"]
+    assert lines[-2:] == ["! n3 is gone", "! n1: disk full"]
+
+
 def test_who_is_lacking_is_a_row_and_is_counted(ctl: Ctl) -> None:
     """By the name that `cluster remove` wants, and since when."""
     gone = replace(PEER, node_id="n3", number=3, state="gone", left_at=0.0)
