@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -251,7 +252,9 @@ def test_a_port_that_somebody_else_has_is_named(tmp_path: Path) -> None:
 
 
 def test_what_goes_up_is_in_the_kafka_that_up_has_started(tmp_path: Path) -> None:
-    """A broker with the file that ``up`` has written, and nothing else about an uplink."""
+    """A broker with the file that ``up`` has written, and nothing else about an uplink. It has no alarm: commands are
+    read, too.
+    """
     with command_line(tmp_path / "cluster") as cluster:
         cluster("up", "--nodes", "1", "--zookeeper", "1", "--kafka", "--memory")
         written = yaml.safe_load(cluster.broker_file.read_text())
@@ -268,8 +271,15 @@ def test_what_goes_up_is_in_the_kafka_that_up_has_started(tmp_path: Path) -> Non
                 client.publish("up/press-7/values", b'{"seq": 1}', qos=1, packet_id=1)
                 assert client.expect(wire.PUBACK).reason() == 0
             assert json.loads(first_record(address, "iot.readings"))["payload"] == {"seq": 1}
+            assert eventually(lambda: len(_api(broker, "uplink/commands")["partitions"]) == 3), "commands are read"
+            assert json.loads(broker.http("/health")) == {"status": "ok"}
         finally:
             broker.close()
+
+
+def _api(broker: BrokerProcess, path: str) -> Any:
+    token = (broker.data_dir / "admin.token").read_text().strip()
+    return json.loads(broker.http(f"/api/v1/{path}", token=token))
 
 
 def first_record(address: str, topic: str) -> bytes:

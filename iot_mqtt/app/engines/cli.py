@@ -23,6 +23,7 @@ from iot_mqtt.app.engines import (
     archives,
     shipped,
     snippet,
+    topics,
 )
 from iot_mqtt.app.engines.certificates import issue
 from iot_mqtt.app.engines.cluster import READY_SECONDS
@@ -143,7 +144,8 @@ def up(
     there = [member.name for member in cluster.running()]
     if there:
         click.echo(f"running already: {', '.join(there)}")
-    cluster.up(plan)
+    if any(member.kind == "kafka" for member in cluster.up(plan)):
+        topics.make(plan)
     if plan.tls is None:
         click.echo(_PLAIN, err=True)
     click.echo(f"\n{plan.described()}, in {cluster.folder}. Start a broker with\n")

@@ -71,7 +71,7 @@ class Topics:
 
     def ask(self, producer: Producer, topic: str) -> Absent | None:
         """Look whether a topic is there and learn its limit; ``KafkaException``: nobody answers."""
-        if self._settings.create_topics and topic not in self._made and (problem := self._create(topic)) is not None:
+        if self._settings.create_topics and topic not in self._made and (problem := self.make(topic)) is not None:
             return problem
         # A broker that makes topics when they are asked for makes it now.
         found = producer.list_topics(topic, ASK_SECONDS).topics[topic]
@@ -101,7 +101,7 @@ class Topics:
             for_good=True,
         )
 
-    def _create(self, topic: str) -> Absent | None:
+    def make(self, topic: str) -> Absent | None:
         """What kept it from being made; None: it is there, or soon, or somebody else has to make it."""
         told = self._settings
         new = NewTopic(topic, told.partitions or -1, told.replication or -1)

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from iot_mqtt.app.config import load_config
-from iot_mqtt.app.engines import Cluster, EngineError, Places, Plan, snippet
+from iot_mqtt.app.engines import Cluster, EngineError, Places, Plan, snippet, topics
 from iot_mqtt.app.engines.kinds import KINDS, argument_file
 from iot_mqtt.app.engines.life import Life
 from iot_mqtt.app.engines.plan import PORTS
@@ -118,6 +118,13 @@ def test_a_broker_is_told_of_what_there_is(tmp_path: Path) -> None:
 def test_a_broker_is_not_told_of_what_there_is_not() -> None:
     """A directory with Kafka alone says nothing of a grid."""
     assert list(snippet.settings(Plan.make(kafka=1))) == ["uplink.kind", "uplink.kafka.bootstrap_servers"]
+
+
+def test_the_topics_that_are_made_are_those_of_a_broker_that_is_told_nothing_else() -> None:
+    """With an uplink to Kafka; one that only read them would wait for them."""
+    told = load_config(None, ["uplink.kind=kafka"]).uplink
+    named = {*(rule["to"] for rule in told.rules), told.commands.topic}
+    assert set(topics.NAMES) == named | {told.commands.dead_letters, told.kafka.dead_letters}
 
 
 def test_a_lone_zookeeper_is_no_ensemble(tmp_path: Path, checkout: Places) -> None:
