@@ -14,6 +14,7 @@ __all__ = [
     "CLEAN_START",
     "CLIENT_DISCONNECTED",
     "DISCONNECTED_WITH_WILL",
+    "NODE_LOST",
     "NODE_RESTARTED",
     "SESSION_EXPIRED",
     "SESSION_PURGED",
@@ -27,6 +28,7 @@ __all__ = [
 CLIENT_DISCONNECTED: Final = "client_disconnected"
 DISCONNECTED_WITH_WILL: Final = "client_disconnected_with_will"
 NODE_RESTARTED: Final = "node_restarted"
+NODE_LOST: Final = "node_lost"
 SESSION_EXPIRED: Final = "session_expired"
 SESSION_PURGED: Final = "session_purged"
 #: Of sessions alone: why one ended while messages waited for it.
@@ -38,6 +40,7 @@ _TEXTS: Final = {
     CLIENT_DISCONNECTED: "disconnected by the client",
     DISCONNECTED_WITH_WILL: "disconnected by the client, which asked for its will to be published",
     NODE_RESTARTED: "the node was restarted",
+    NODE_LOST: "the node had lost its place in the cluster: it ended, stood still or was cut off",
     SESSION_EXPIRED: "the session expired",
     "peer_closed": "the client closed the connection without DISCONNECT",
     "peer_reset": "the connection was lost",

@@ -34,7 +34,7 @@ class RecordingInfo(NamedTuple):
     since: float
     #: None: it is open.
     until: float | None
-    #: How it ended; "node_restarted" if the node ended, or crashed, before it.
+    #: How it ended; "node_restarted" or "node_lost" if the node ended, crashed, or began anew before it.
     end: str
 
 

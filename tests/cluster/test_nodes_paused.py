@@ -96,6 +96,8 @@ def test_a_node_that_was_paused_spoils_nothing(nodes: Nodes) -> None:
         assert [stayer.expect_publication().payload for _ in range(2)] == [b"meanwhile", b"end"]
         back = homes(nodes, names)["paused-stayer"]
         assert back.number == old.number and back.boot > old.boot
+        said = [node.api("sessions/paused-writer") for node in nodes if node.has_session("paused-writer")]
+        assert [one["last_disconnect"] for one in said] == ["node_lost"]
 
 
 def _serves(node: BrokerNode) -> bool:

@@ -33,6 +33,7 @@ _ENDS: Final = {
     "server_moved": ("sent_away", "iot-mqtt ctl node progress"),
     "server_shutting_down": ("node_stopped", None),
     "node_restarted": ("node_restarted", "look at the client: it has not come back since"),
+    "node_lost": ("node_lost", "look at the client: it has not come back since"),
     "not_authorized": ("right_gone", "iot-mqtt ctl auth may"),
     CLIENT_DISCONNECTED: ("disconnected", None),
     DISCONNECTED_WITH_WILL: ("disconnected", None),

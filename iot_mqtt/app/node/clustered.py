@@ -116,8 +116,10 @@ class Clustered:
         log.info("joined", extra={"number": self._place.number, "boot": self._place.boot})
         return self._place.number
 
-    async def enter(self, broker: Composition, view: View) -> None:
-        """Make the broker one of many, and load what is at home here. Its log is open."""
+    async def enter(self, broker: Composition, view: View, ended: str) -> None:
+        """Make the broker one of many, and load what is at home here. Its log is open. ``ended``: how the connections
+        did of the life before.
+        """
         assert self._place is not None
         node = self._node = ClusterNode(
             self._place,
@@ -145,7 +147,7 @@ class Clustered:
             self._beacon = Beacon(self._registry, self.grid.gateway.messages, self._clock, timeout)
             await self._beacon.start()
         clients = await node.start()
-        await broker.lifecycle.loading.load(clients.__contains__)
+        await broker.lifecycle.loading.load(clients.__contains__, ended)
         clustering.homes.begin(clients)
         node.loaded()
 

@@ -124,7 +124,7 @@ class Knowledge:
             session=session,
         )
         if not found.known:
-            ends = looks.begin("how its connections ended before this node was restarted", self._ends_before(asked), [])
+            ends = looks.begin("how its connections ended before this node began anew", self._ends_before(asked), [])
             found = replace(found, attempts=tuple(await ends))
         host = parsed(asked)
         hosts = found.hosts if host is None else (*found.hosts, str(host))

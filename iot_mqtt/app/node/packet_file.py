@@ -70,7 +70,9 @@ def slots_of(recordings: Mapping[int, Recording | None]) -> Iterator[tuple[int, 
 class PacketFile:
     """Of one life of a node. All of it may block: call it in a thread."""
 
-    def __init__(self, folder: Path, client_bytes: int) -> None:
+    def __init__(self, folder: Path, client_bytes: int, ended: str = NODE_RESTARTED) -> None:
+        """``ended``: how connections did that were open when the life before was over."""
+        self._ended = ended
         self.slot_bytes = AROUND + max(1024, client_bytes)
         self._folder = folder
         self._file = -1
@@ -120,13 +122,13 @@ class PacketFile:
         try:
             with self.before.open("rb") as file:
                 size = int.from_bytes(file.read(4), "little")
-                found = list(_read(file.fileno(), size, client_id)) if size > AROUND else []
+                found = list(_read(file.fileno(), size, client_id, self._ended)) if size > AROUND else []
         except OSError:
             return []
         return sorted(found, key=lambda one: one.info.since)
 
 
-def _read(file: int, size: int, client_id: str) -> Iterator[Recording]:
+def _read(file: int, size: int, client_id: str, ended: str) -> Iterator[Recording]:
     position = size
     name = json.dumps(client_id).encode()
     while data := os.pread(file, size * _AT_ONCE, position):
@@ -134,12 +136,12 @@ def _read(file: int, size: int, client_id: str) -> Iterator[Recording]:
         for start in range(0, len(data), size):
             if name not in data[start : start + AROUND]:
                 continue
-            recording = _slot(data[start : start + size])
+            recording = _slot(data[start : start + size], ended)
             if recording is not None and recording.info.client_id == client_id:
                 yield recording
 
 
-def _slot(data: bytes) -> Recording | None:
+def _slot(data: bytes, ended: str) -> Recording | None:
     if len(data) < _HEAD.size:
         return None
     magic, check, what, size = _HEAD.unpack_from(data)
@@ -150,4 +152,4 @@ def _slot(data: bytes) -> Recording | None:
         info = RecordingInfo(**json.loads(body[:what]))
     except (ValueError, TypeError):
         return None
-    return Recording(info if info.end else info._replace(end=NODE_RESTARTED), body[what:])
+    return Recording(info if info.end else info._replace(end=ended), body[what:])

@@ -15,7 +15,7 @@ from iot_mqtt.app.node.packet_file import PacketFile, slots_of
 from iot_mqtt.broker.facade import AttemptInfo
 from iot_mqtt.broker.recorder import Recorded, Recorder, is_over, recording_of
 from iot_mqtt.codec.describing import PacketInfo, described
-from iot_mqtt.ports.endings import end_text
+from iot_mqtt.ports.endings import NODE_RESTARTED, end_text
 from iot_mqtt.ports.recording import Recording
 
 log = logging.getLogger(__name__)
@@ -30,10 +30,10 @@ SWEEP_SECONDS = 5.0
 class Packets:
     """Saves what was recorded, a second or so behind, and answers what was."""
 
-    def __init__(self, recorder: Recorder, folder: Path, reactor: Any) -> None:
+    def __init__(self, recorder: Recorder, folder: Path, reactor: Any, ended: str = NODE_RESTARTED) -> None:
         self._recorder = recorder
         self._reactor = reactor
-        self._file = PacketFile(folder, recorder.settings.client_bytes)
+        self._file = PacketFile(folder, recorder.settings.client_bytes, ended)
         #: Slots that nobody has, and the next one that nobody ever had.
         self._free: list[int] = []
         self._cleared: list[int] = []
@@ -152,9 +152,11 @@ class PacketDesk:
         self._reactor = reactor
         self.packets: Packets | None = None
 
-    def begin(self, recorder: Recorder) -> tuple[float, Callable[[], None]]:
-        """There is a broker: what is to be called from now on, after so many seconds each."""
-        self.packets = Packets(recorder, self._folder, self._reactor)
+    def begin(self, recorder: Recorder, ended: str) -> tuple[float, Callable[[], None]]:
+        """There is a broker: what is to be called from now on, after so many seconds each. ``ended``: how connections
+        did that were open when the life before was over.
+        """
+        self.packets = Packets(recorder, self._folder, self._reactor, ended)
         return recorder.settings.save_seconds or SWEEP_SECONDS, self.packets.save
 
     async def of(self, client_id: str) -> list[PacketInfo]:

@@ -80,6 +80,7 @@ from iot_mqtt.metrics.facts import ListenerCounts
 from iot_mqtt.pipeline import ReactorClock, Share, TimingWheel
 from iot_mqtt.pipeline.reactor import TurnReactor
 from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.endings import NODE_LOST, NODE_RESTARTED
 from iot_mqtt.ports.filling import refuse_unfinished
 
 if TYPE_CHECKING:
@@ -169,11 +170,7 @@ class Service:
         self._make_broker(messages)
         await messages.open()
         uplink = await self._attach(number)
-        if self._cluster is None:
-            await self.broker.lifecycle.loading.load()
-        else:
-            await self._cluster.enter(self.broker, self.view)
-            self.accompanied.join(self._cluster.questions)
+        await self._load(NODE_RESTARTED if before_listening is None else NODE_LOST)
         await self.accompanied.load(self.broker.routing.accompany)
         self._make_letters()
         await self.gateways.start()
@@ -213,6 +210,15 @@ class Service:
         if self._letters is not None:
             self._letters.begin()
         return " ".join(["ready", *ports])
+
+    async def _load(self, ended: str) -> None:
+        """What is kept of clients; ``ended``: how the connections did of the life before."""
+        self._watching.record(self.broker.monitoring.recorder, ended)
+        if self._cluster is None:
+            await self.broker.lifecycle.loading.load()
+        else:
+            await self._cluster.enter(self.broker, self.view, ended)
+            self.accompanied.join(self._cluster.questions)
 
     def _check(self) -> None:
         """A life that is over, or is stopped, before it has begun is not to begin."""
@@ -314,7 +320,6 @@ class Service:
         self.broker.time.earlier = earlier = self._clock_file.earlier()
         if cluster is None:  # otherwise other nodes may have recorded it, by clocks of theirs
             self.broker.lifecycle.deadlines.earlier = earlier
-        self._watching.record(self.broker.monitoring.recorder)
         self._watching.trace(self.broker)
         self._access.on_changed = self.broker.lifecycle.rights.changed
         self._access.on_renamed = self.broker.lifecycle.rights.renamed

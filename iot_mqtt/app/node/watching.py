@@ -85,9 +85,9 @@ class Watching:
             TraceResources(self._traces, self._events.streams),
         ]
 
-    def record(self, recorder: Recorder) -> None:
-        """Keep the last packets of clients from now on."""
-        self._repeat(*self.packets.begin(recorder))
+    def record(self, recorder: Recorder, ended: str) -> None:
+        """Keep the last packets of clients from now on; ``ended``: how the life before did."""
+        self._repeat(*self.packets.begin(recorder, ended))
 
     def trace(self, broker: Composition) -> None:
         """Tell the way of messages from now on, of those clients that the configuration says."""

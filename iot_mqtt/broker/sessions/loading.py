@@ -24,6 +24,7 @@ from iot_mqtt.broker.sessions.restoring_messages import MessageRestoring
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.shared_groups import SharedGroups, home_of
 from iot_mqtt.broker.turn import Turn
+from iot_mqtt.ports.endings import NODE_LOST, NODE_RESTARTED
 from iot_mqtt.ports.store import Store
 
 log = logging.getLogger(__name__)
@@ -53,8 +54,10 @@ class Starting:
     retention: Retention
     turn: Turn
 
-    async def load(self, writer: int, wanted: Wanted | None, whole: Callable[[], None]) -> None:
-        """Fill sessions, routes, retained messages and wills; ``writer`` is the number of this node's log."""
+    async def load(self, writer: int, wanted: Wanted | None, whole: Callable[[], None], ended: str) -> None:
+        """Fill sessions, routes, retained messages and wills; ``writer`` is the number of this node's log,
+        ``ended`` how the connections did of the life before.
+        """
         steps, alone = self.steps, self.sessions.others.alone
         load = Load(self.store, wanted or _everybody)
         await steps.sessions.restore(load)
@@ -67,7 +70,7 @@ class Starting:
         await self.retention.load()
         whole()
         steps.sessions.loaded(load)
-        steps.clocks.start(load)
+        steps.clocks.start(load, ended)
         # Published once the node runs.
         await steps.clocks.publish_wills(load, self.turn.call_soon)
         self.turn.plan()
@@ -158,7 +161,7 @@ class Arriving:
         await steps.messages.outbound(load)
         await steps.messages.received(load)
         steps.sessions.loaded(load)
-        steps.clocks.start(load)
+        steps.clocks.start(load, NODE_LOST)
         # At once: the client may be about to open a session of its own.
         await steps.clocks.publish_wills(load, _at_once)
         for session in load.sessions:
@@ -187,13 +190,15 @@ class Loading:
         for call in self._calls:
             call()
 
-    async def load(self, wanted: Wanted | None = None) -> None:
-        """Load the sessions of the clients that are wanted; once more: those that are wanted now, too."""
+    async def load(self, wanted: Wanted | None = None, ended: str = NODE_RESTARTED) -> None:
+        """Load the sessions of the clients that are wanted; once more: those that are wanted now, too. ``ended``: how
+        the connections did that this node had before.
+        """
         if self._begun:
             await self._arriving.adopt(wanted or _everybody)
         else:
             self._begun = True
-            await self._starting.load(self._begin(), wanted, self._whole)
+            await self._starting.load(self._begin(), wanted, self._whole, ended)
 
     async def load_session(self, client_id: str, *, inherited: bool = False) -> Session | None:
         """One session, when its client comes; ``inherited``: the node that had it is dead."""

@@ -15,7 +15,6 @@ from iot_mqtt.broker.sessions.restoring import Load
 from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.sessions.wills import Wills
 from iot_mqtt.ports.clock import Clock
-from iot_mqtt.ports.endings import NODE_RESTARTED
 from iot_mqtt.values import NEVER
 
 #: How a session is ended that has nothing but a will: at once, or in a later turn.
@@ -33,13 +32,13 @@ class ClockRestoring:
     deadlines: RecordedDeadlines
     clock: Clock
 
-    def start(self, load: Load) -> None:
-        """Whoever was connected when the node stopped is disconnected since now at the latest."""
+    def start(self, load: Load, ended: str) -> None:
+        """Whoever was connected when the node stopped is disconnected since now at the latest; ``ended``: by what."""
         for session in load.sessions:
             left_at, interval = session.disconnected_at, session.expiry_interval
             if left_at is None:
                 session.disconnected_at = self.clock.wall()
-                session.last_disconnect = NODE_RESTARTED
+                session.last_disconnect = ended
                 self.records.save(session)
             if interval < NEVER:
                 due_at = inf if left_at is None else left_at + interval

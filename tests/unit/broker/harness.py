@@ -61,6 +61,7 @@ from iot_mqtt.ports.access import AuthenticationMethod, Authenticator, Authorize
 from iot_mqtt.ports.bans import Bans
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.disk import DiskMeter
+from iot_mqtt.ports.endings import NODE_RESTARTED
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.ports.limits import Limits
 from iot_mqtt.ports.log import Breath
@@ -126,6 +127,8 @@ class Node:
         self.follows = follows
         #: Whose sessions are loaded; None: everybody's.
         self.at_home = at_home
+        #: How the connections of a life before this one ended.
+        self.ended = NODE_RESTARTED
         #: When long lists go on; None: in the next turn.
         self.breathe = breathe
         self.clock = ManualClock()
@@ -196,7 +199,7 @@ class Node:
         for number in self.follows:
             self.follow(number)
         self._starting()
-        run(self.broker.lifecycle.loading.load(self.at_home))
+        run(self.broker.lifecycle.loading.load(self.at_home, self.ended))
         self.broker.readers.census.begin()
         self.serve()
         self.turn()

@@ -294,3 +294,22 @@ def test_a_group_stays_when_a_member_moves_away(last: bool) -> None:
     assert restored in group.group.members
     publish(node, 2, 4)
     assert set(durable(node).drain()) <= set(numbers(0, 4))
+
+
+def test_a_session_of_a_node_that_is_gone_says_that_it_was_lost() -> None:
+    """It may have been killed, or stand still: whoever takes it over does not know."""
+    node = Node(number=1)
+    node.connect("gone", clean=False, expiry=60)
+    node.at_home = lambda _: False
+    node.restart()
+    run_turns(node, {"gone"}.__contains__)
+    assert node.session("gone").last_disconnect == "node_lost"
+
+
+def test_a_life_that_follows_another_says_that_the_node_was_not_restarted() -> None:
+    """It had lost its place, and its process goes on."""
+    node = Node(number=1)
+    node.connect("c", clean=False, expiry=60)
+    node.ended = "node_lost"
+    node.restart()
+    assert node.session("c").last_disconnect == "node_lost"

@@ -12,7 +12,7 @@ from iot_mqtt.app.node.packet_file import FREE, PacketFile, slot_of
 from iot_mqtt.app.node.packets import AT_ONCE, Packets
 from iot_mqtt.broker.recorder import Recorder
 from iot_mqtt.pipeline import ManualClock
-from iot_mqtt.ports.endings import NODE_RESTARTED, end_text
+from iot_mqtt.ports.endings import NODE_LOST, NODE_RESTARTED, end_text
 from iot_mqtt.ports.recording import RecorderSettings, Recording, RecordingInfo
 
 SETTINGS = RecorderSettings(keep_seconds=60)
@@ -68,6 +68,8 @@ async def test_the_next_life_knows_what_was_before_a_crash(tmp_path: Path) -> No
     assert found[3].text == f"connection from 1.2.3.4:5 closed: {end_text(NODE_RESTARTED)}"
     assert [one.packet for one in await after.of("one")] == ["OPENED", "PINGREQ", "CLOSED"]
     assert not await after.of("nobody")
+    anew = Packets(recorder_of(clock), tmp_path / "recorder", NoThreads(), NODE_LOST)
+    assert [end.text for end in await anew.ends_before("one")] == [end_text(NODE_LOST)]
     assert (tmp_path / "recorder" / "packets.now").stat().st_mode & 0o077 == 0
     after.close()
     packets.close()
