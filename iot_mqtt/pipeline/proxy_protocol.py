@@ -42,6 +42,8 @@ _UNKNOWN_FAMILIES = (0x00, 0x31)  # unspecified, unix stream: nothing that could
 _TLV_SSL = 0x20
 _TLV_SSL_CN = 0x22
 _CLIENT_SSL = 0x01
+#: The client has shown a certificate: in this connection, or in an earlier one of its TLS session.
+_CLIENT_CERT = 0x02 | 0x04
 
 
 class ProxyHeaderError(Exception):
@@ -166,7 +168,8 @@ def _certificate_name(tlvs: bytes) -> str | None:
             if len(value) < 5:
                 raise ProxyHeaderError("v2: the SSL TLV is too short")
             inner = dict(_tlvs(value[5:]))
-            if value[0] & _CLIENT_SSL and value[1:5] == b"\0\0\0\0" and _TLV_SSL_CN in inner:
+            shown = value[0] & _CLIENT_SSL and value[0] & _CLIENT_CERT
+            if shown and value[1:5] == b"\0\0\0\0" and _TLV_SSL_CN in inner:
                 # What is no UTF-8 stays recognisable as that: two such names must not become one.
                 name = inner[_TLV_SSL_CN].decode("utf-8", "surrogateescape")
     return name

@@ -39,8 +39,11 @@ def v2(first: int, family: int, content: bytes) -> bytes:
     return SIGNATURE + bytes((first, family)) + len(content).to_bytes(2, "big") + content
 
 
-SSL = tlv(0x20, b"\x01" + b"\0\0\0\0" + tlv(0x21, b"TLSv1.3") + tlv(0x22, b"device-7"))
-SSL_UNVERIFIED = tlv(0x20, b"\x01" + b"\0\0\0\x01" + tlv(0x22, b"device-7"))
+SSL = tlv(0x20, b"\x07" + b"\0\0\0\0" + tlv(0x21, b"TLSv1.3") + tlv(0x22, b"device-7"))
+SSL_UNVERIFIED = tlv(0x20, b"\x07" + b"\0\0\0\x01" + tlv(0x22, b"device-7"))
+#: TLS without a certificate of the client: what name stands there is nobody's.
+SSL_NOT_SHOWN = tlv(0x20, b"\x01" + b"\0\0\0\0" + tlv(0x22, b"device-7"))
+SSL_OF_THE_SESSION = tlv(0x20, b"\x05" + b"\0\0\0\0" + tlv(0x22, b"device-7"))
 CLIENT4 = ProxyHeader("198.51.100.7:51234", "203.0.113.5:1883")
 CLIENT6 = ProxyHeader("[2001:db8::1]:51234", "[2001:db8::2]:1883")
 
@@ -61,10 +64,15 @@ VALID = {
         ProxyHeader(CLIENT4.source, CLIENT4.destination, "device-7"),
     ),
     "v2 certificate whose name is no UTF-8": (
-        v2(0x21, 0x11, ADDRESSES4 + tlv(0x20, b"\x01" + b"\0\0\0\0" + tlv(0x22, b"device-\xff"))),
+        v2(0x21, 0x11, ADDRESSES4 + tlv(0x20, b"\x05" + b"\0\0\0\0" + tlv(0x22, b"device-\xff"))),
         ProxyHeader(CLIENT4.source, CLIENT4.destination, "device-\udcff"),
     ),
     "v2 certificate not verified": (v2(0x21, 0x11, ADDRESSES4 + SSL_UNVERIFIED), CLIENT4),
+    "v2 certificate not shown": (v2(0x21, 0x11, ADDRESSES4 + SSL_NOT_SHOWN), CLIENT4),
+    "v2 certificate of the session": (
+        v2(0x21, 0x11, ADDRESSES4 + SSL_OF_THE_SESSION),
+        ProxyHeader(CLIENT4.source, CLIENT4.destination, "device-7"),
+    ),
     "v2 local": (v2(0x20, 0x00, b""), ProxyHeader()),
     "v2 local with content": (v2(0x20, 0x11, ADDRESSES4 + b"\xff"), ProxyHeader()),
     "v2 unspecified": (v2(0x21, 0x00, b"anything"), ProxyHeader()),
