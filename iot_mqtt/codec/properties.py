@@ -7,13 +7,15 @@ secrets or come once, and are not cached.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Final
 
+from iot_mqtt import native
 from iot_mqtt.codec import wire
 from iot_mqtt.codec.kinds import PacketType
+from iot_mqtt.codec.pairs import Pairs, joined
 from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation, ReasonCode
 
 __all__ = [
@@ -59,11 +61,18 @@ class Properties:
     topic_alias: int | None = None
     maximum_qos: int | None = None
     retain_available: bool | None = None
-    user_properties: tuple[tuple[str, str], ...] = ()
+    user_properties: Sequence[tuple[str, str]] = ()
     maximum_packet_size: int | None = None
     wildcard_subscription_available: bool | None = None
     subscription_identifier_available: bool | None = None
     shared_subscription_available: bool | None = None
+
+    def named(self, name: str) -> list[str]:
+        """The values of the user properties with a name, in their order."""
+        pairs = self.user_properties
+        if type(pairs) is Pairs:
+            return pairs.named(name)
+        return [value for key, value in pairs if key == name]
 
 
 NO_PROPERTIES: Final = Properties()
@@ -87,8 +96,17 @@ def _read_flag(reader: wire.Reader) -> bool:
     return value == 1
 
 
-def _read_pair(reader: wire.Reader) -> tuple[str, str]:
-    return reader.text(), reader.text()
+def _read_pairs(reader: wire.Reader) -> Pairs:
+    """All that stand in a row; the reader is behind the identifier of the first."""
+    start = reader.pos - 1
+    stop, count = native.pairs(reader.data, start)
+    if count:
+        reader.pos = stop
+    else:
+        # One of its strings is wrong, and says how.
+        reader.text()
+        reader.text()
+    return Pairs(reader.data[start:stop], count)
 
 
 _BIT = _Shape(lambda reader: int(_read_flag(reader)), lambda value: bytes((value,)))
@@ -98,7 +116,7 @@ _U32 = _Shape(wire.Reader.u32, lambda value: value.to_bytes(4, "big"))
 _VARINT = _Shape(wire.Reader.varint, wire.varint)
 _TEXT = _Shape(wire.Reader.text, wire.string)
 _BINARY = _Shape(wire.Reader.binary, wire.binary)
-_PAIR = _Shape(_read_pair, lambda pair: wire.string(pair[0]) + wire.string(pair[1]))
+_PAIR = _Shape(_read_pairs, lambda pair: wire.string(pair[0]) + wire.string(pair[1]))
 
 
 # -- which property is which, and where it may stand [MQTT5 table 2-4] --------------------------------
@@ -165,8 +183,12 @@ _ONE_HOP: Final = frozenset({0x02, 0x0B, 0x23})
 assert [entry.name for entry in _TABLE] == [field.name for field in fields(Properties)]
 
 
+#: [MQTT-3.3.4-6]
+_IDENTIFIED: Final = "a client sent a subscription identifier"
+
+
 def _entries(raw: bytes, packet: int) -> Iterator[tuple[_Property, Any, int, int]]:
-    """Each property with its value, and where in the block it stands."""
+    """Each property with its value, and where in the block it stands; user properties in a row are one."""
     reader = wire.Reader(raw)
     while reader.left:
         start = reader.pos
@@ -176,12 +198,16 @@ def _entries(raw: bytes, packet: int) -> Iterator[tuple[_Property, Any, int, int
         yield entry, entry.shape.read(reader), start, reader.pos
 
 
-def read(raw: bytes, packet: int) -> Properties:
-    """The properties of a block, each allowed in ``packet`` (a type, or WILL) and none twice."""
+def read(raw: bytes, packet: int, *, identifiers: bool = True) -> Properties:
+    """The properties of a block, each allowed in ``packet`` (a type, or WILL) and none twice. ``identifiers``: whether
+    a PUBLISH may have those of subscriptions.
+    """
     if not raw:
         return NO_PROPERTIES
     found: dict[str, Any] = {}
     for entry, value, _, _ in _entries(raw, packet):
+        if not identifiers and entry.name == "subscription_identifiers":
+            raise ProtocolViolation(_IDENTIFIED)
         if entry.zero is not None and not value:
             raise ProtocolViolation(f"{entry.name} is 0", entry.zero)
         name = entry.name
@@ -194,7 +220,7 @@ def read(raw: bytes, packet: int) -> Properties:
         else:
             found[name] = value
     for name in _TUPLES.intersection(found):
-        found[name] = tuple(found[name])
+        found[name] = joined(found[name]) if name == "user_properties" else tuple(found[name])
     properties = Properties(**found)
     _check(properties)
     return properties
@@ -221,6 +247,9 @@ def _written(properties: Properties, leave_out: frozenset[int] = frozenset()) ->
         value = getattr(properties, entry.name)
         if value is None or entry.identifier in leave_out:
             continue
+        if type(value) is Pairs:
+            yield value.raw
+            continue
         for one in value if entry.name in _TUPLES else (value,):
             yield bytes((entry.identifier,)) + entry.shape.write(one)
 
@@ -239,19 +268,19 @@ def block(properties: Properties) -> bytes:
 _CACHED_SIZE: Final = 256
 
 
-def _read_publish(raw: bytes) -> Properties:
+@lru_cache(maxsize=4096)
+def _cached_publish(raw: bytes) -> Properties:
     return read(raw, PacketType.PUBLISH)
-
-
-_cached_publish = lru_cache(maxsize=4096)(_read_publish)
 
 
 def read_publish(raw: bytes, from_client: bool) -> Properties:
     """The properties of a PUBLISH; a client may not send subscription identifiers."""
-    properties = _cached_publish(raw) if len(raw) <= _CACHED_SIZE else _read_publish(raw)
-    if from_client and properties.subscription_identifiers:
-        raise ProtocolViolation("a client sent a subscription identifier")  # [MQTT-3.3.4-6]
-    return properties
+    if len(raw) <= _CACHED_SIZE:
+        properties = _cached_publish(raw)
+        if from_client and properties.subscription_identifiers:
+            raise ProtocolViolation(_IDENTIFIED)
+        return properties
+    return read(raw, PacketType.PUBLISH, identifiers=not from_client)
 
 
 def _read_connect(raw: bytes) -> Properties:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -93,25 +92,24 @@ def is_made(command_id: str) -> bool:
 
 def command_id_of(properties: Properties) -> str | None:
     """The id that a message carries."""
-    return _first(properties.user_properties or (), COMMAND_ID)
+    return _first(properties, COMMAND_ID)
 
 
 def read(message: Message, properties: Properties) -> NewCommand:
     """The command that a message to ``down/…`` is."""
-    pairs = properties.user_properties or ()
     return NewCommand(
         target=message.topic[len(DOWN) :].decode(),
         body=message.payload,
         deadline=message.expires_at,
-        retry=_is_yes(pairs, RETRY),
-        wants_reply=_is_yes(pairs, WANTS_REPLY),
-        id=_first(pairs, COMMAND_ID) or "",
-        idempotency_key=_first(pairs, IDEMPOTENCY_KEY) or "",
+        retry=_is_yes(properties, RETRY),
+        wants_reply=_is_yes(properties, WANTS_REPLY),
+        id=_first(properties, COMMAND_ID) or "",
+        idempotency_key=_first(properties, IDEMPOTENCY_KEY) or "",
         response_topic=properties.response_topic or "",
         correlation=properties.correlation_data or b"",
         qos=message.qos,
         properties=message.properties,
-        carried=bool(_first(pairs, COMMAND_ID)),
+        carried=bool(_first(properties, COMMAND_ID)),
     )
 
 
@@ -131,9 +129,9 @@ def answered_at(message: Message) -> str:
     return read_publish(message.properties, from_client=False).response_topic or ""
 
 
-def _first(pairs: Iterable[tuple[str, str]], name: str) -> str | None:
-    return next((value for key, value in pairs if key == name), None)
+def _first(properties: Properties, name: str) -> str | None:
+    return next(iter(properties.named(name)), None)
 
 
-def _is_yes(pairs: Iterable[tuple[str, str]], name: str) -> bool:
-    return (_first(pairs, name) or "").lower() in _YES
+def _is_yes(properties: Properties, name: str) -> bool:
+    return (_first(properties, name) or "").lower() in _YES

@@ -47,6 +47,7 @@ __all__ = [
     "message_record",
     "named",
     "object_line",
+    "pairs",
     "patch",
     "payloads",
     "publish",
@@ -58,6 +59,7 @@ __all__ = [
     "send",
     "send_end",
     "serve",
+    "values",
     "write_at",
 ]
 
@@ -107,11 +109,13 @@ if TYPE_CHECKING or not USE_NATIVE:
         acks,
         locate,
         named,
+        pairs,
         patch,
         payloads,
         publish,
         recode,
         rewrite,
+        values,
     )
     from iot_mqtt.native._pure_appending import RowWriter
     from iot_mqtt.native._pure_changes import merge, put_all, record
@@ -137,11 +141,13 @@ else:
         acks,
         locate,
         named,
+        pairs,
         patch,
         payloads,
         publish,
         recode,
         rewrite,
+        values,
     )
     from iot_mqtt.native._sockets import Turns, accept, receive, send, send_end
     from iot_mqtt.native._syncing import serve, write_at

@@ -10,6 +10,7 @@ from cpython.dict cimport PyDict_GetItem, PyDict_SetItem
 from cpython.list cimport PyList_Append, PyList_GET_ITEM, PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.string cimport memchr, memcmp, memcpy
 
 from iot_mqtt.errors import MqttError
@@ -696,6 +697,77 @@ cdef int passed_on(Bytes p, Py_ssize_t size) noexcept:
             known = UNKNOWN
         at = end
     return known
+
+
+cdef bint is_text(Bytes p, Py_ssize_t size) noexcept:
+    """Whether a string is what MQTT wants: well-formed UTF-8, without surrogates and without U+0000."""
+    cdef Py_ssize_t at = 0, stop
+    cdef unsigned char byte, least, most
+    while at < size:
+        byte = p[at]
+        at += 1
+        if byte < 0x80:
+            if byte == 0:
+                return False
+            continue
+        # Of the first byte behind it; any further one may be 80 to bf.
+        least, most = 0x80, 0xBF
+        if byte < 0xC2 or byte > 0xF4:
+            return False
+        elif byte < 0xE0:
+            stop = at + 1
+        elif byte < 0xF0:
+            stop = at + 2
+            if byte == 0xE0:
+                least = 0xA0
+            elif byte == 0xED:
+                most = 0x9F
+        else:
+            stop = at + 3
+            if byte == 0xF0:
+                least = 0x90
+            elif byte == 0xF4:
+                most = 0x8F
+        if stop > size or p[at] < least or p[at] > most:
+            return False
+        at += 1
+        while at < stop:
+            if p[at] & 0xC0 != 0x80:
+                return False
+            at += 1
+    return True
+
+
+def pairs(bytes raw not None, Py_ssize_t at):
+    """See the twin."""
+    cdef Bytes p = <Bytes>PyBytes_AS_STRING(raw)
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(raw), count = 0, stop, name
+    while at < end and p[at] == 0x26:
+        stop = property_end(p, at, end)
+        if stop < 0:
+            break
+        name = at + 3 + (p[at + 1] << 8 | p[at + 2])
+        if not is_text(p + at + 3, name - at - 3) or not is_text(p + name + 2, stop - name - 2):
+            break
+        at = stop
+        count += 1
+    return at, count
+
+
+def values(bytes run not None, bytes name not None):
+    """See the twin."""
+    cdef Bytes p = <Bytes>PyBytes_AS_STRING(run), wanted = <Bytes>PyBytes_AS_STRING(name)
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(run), size = PyBytes_GET_SIZE(name), at = 0, stop, start
+    cdef list found = []
+    while at < end:
+        stop = property_end(p, at, end)
+        if stop < 0:
+            break
+        start = at + 3 + (p[at + 1] << 8 | p[at + 2])
+        if start - at - 3 == size and memcmp(p + at + 3, wanted, size) == 0:
+            found.append(PyUnicode_DecodeUTF8(<const char*>p + start + 2, stop - start - 2, NULL))
+        at = stop
+    return found
 
 
 cdef Py_ssize_t alias_at(Bytes p, Py_ssize_t size) noexcept:

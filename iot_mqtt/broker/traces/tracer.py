@@ -220,12 +220,9 @@ class Tracer:
 
 def _brought(properties: Properties) -> Context | None:
     """The context that a message came with."""
-    for name, value in properties.user_properties:
-        if name == TRACEPARENT:
-            context = context_of(value)
-            states = [value for name, value in properties.user_properties if name == TRACESTATE]
-            return context if context is None else context._replace(state=state_of(states))
-    return None
+    parents = properties.named(TRACEPARENT)
+    context = context_of(parents[0]) if parents else None
+    return context if context is None else context._replace(state=state_of(properties.named(TRACESTATE)))
 
 
 def _pattern(patterns: Iterable[str]) -> re.Pattern[str]:

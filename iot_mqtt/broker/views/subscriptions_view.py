@@ -21,7 +21,7 @@ from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.broker.shared_groups import GroupKeeper
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.broker.views.paging import by_client, page, pieces, plain_of
-from iot_mqtt.codec import Request, Subscribe
+from iot_mqtt.codec import Request
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.ports.access import Action
 from iot_mqtt.ports.clock import Clock
@@ -134,7 +134,7 @@ class SubscriptionsView:
         request = Request(
             wanted.filter, wanted.qos, wanted.no_local, wanted.retain_as_published, wanted.retain_handling
         )
-        asked = self._requests.understood(request, Subscribe(1, (request,)))
+        asked = self._requests.understood(request)
         if asked.begin is not None:
             raise Refused("a replay is asked for by its client", ReasonCode.TOPIC_FILTER_INVALID)
         if wanted.no_local and parse_shared(wanted.filter) is not None:

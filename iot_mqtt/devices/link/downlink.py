@@ -165,7 +165,7 @@ def _id_of(packet: Publish) -> str | None:
     """None: it is a message like others; with an id, if it has one, that says nothing."""
     if not packet.qos or packet.retain:
         return None
-    return next((value for key, value in packet.properties.user_properties if key == COMMAND_ID), None)
+    return next(iter(packet.properties.named(COMMAND_ID)), None)
 
 
 def _to_nobody(_ids: list[int]) -> None:

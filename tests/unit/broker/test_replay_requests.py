@@ -54,6 +54,21 @@ def test_what_is_no_replay_is_refused(filter: str) -> None:
     assert node.connect("three", V311).subscribe(filter, "t", qos=1).reasons == (ReasonCode.UNSPECIFIED_ERROR, 1)
 
 
+def test_the_user_property_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many filters a packet has: it may have many properties, too."""
+    asked: list[str] = []
+    named = Properties.named
+
+    def counted(properties: Properties, name: str) -> list[str]:
+        asked.append(name)
+        return named(properties, name)
+
+    monkeypatch.setattr(Properties, "named", counted)
+    node = Node(log_use=RECORDED)
+    assert since(node.connect("c"), "1h", *(f"t/{number}" for number in range(10))) == (1,) * 10
+    assert asked.count("replay") == 1
+
+
 def test_the_inner_filter_is_a_filter_like_any() -> None:
     """Its wildcards and its levels are checked, those of the beginning are none."""
     validate_filter("$replay/2026-11-21T08:00:00+02:00/a/+/#")

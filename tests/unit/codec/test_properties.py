@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from iot_mqtt.codec import NO_PROPERTIES, PacketType, Properties
@@ -136,3 +140,76 @@ def test_clients_that_say_the_same_at_connect_share_one_value() -> None:
         maximum_packet_size=1 << 31,
     )
     assert len(props.write(every)) == props._NUMBERS_SIZE
+
+
+def calls(function: Callable[..., Any], *args: Any) -> int:
+    """How many functions of Python are called, and generators resumed."""
+    count = 0
+
+    def counted(_frame: object, event: str, _arg: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(counted)
+    try:
+        function(*args)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("packet", CARRIERS)
+@pytest.mark.parametrize("pair", ["26 '' ''", "26 'é' 'v'"])
+def test_many_user_properties_cost_no_more_calls_than_one(packet: int, pair: str) -> None:
+    """A client that has said nothing yet may send 12,000 in its CONNECT, any other 200,000 in a packet of 1 MB."""
+    one, many = picture(pair), picture(pair) * 5_000
+    assert calls(props.read, many, packet) == calls(props.read, one, packet)
+    read = props.read(many, packet)
+    assert len(read.user_properties) == 5_000
+    assert calls(props.write, read) == calls(props.write, props.read(one, packet))
+    assert calls(read.named, "absent") == calls(props.read(one, packet).named, "absent")
+    if packet in (T.PUBLISH, W):
+        assert calls(props.passed_on, read) <= 20
+        assert props.passed_on(read) == many
+    if packet == T.PUBLISH:
+        assert calls(props.forwardable, many) <= 20
+        assert props.forwardable(many) == many
+
+
+def test_user_properties_keep_their_order_around_others() -> None:
+    """As they came, whatever stands between them [MQTT-3.3.2-18]."""
+    raw = picture("26 'b' '1' 26 'a' '2' 01 01 26 'b' '1' 03 't' 26 '' ''")
+    read = props.read(raw, T.PUBLISH)
+    assert read.user_properties == (("b", "1"), ("a", "2"), ("b", "1"), ("", ""))
+    assert read.named("b") == ["1", "1"] and read.named("a") == ["2"] and read.named("c") == []
+    assert Properties(user_properties=(("b", "1"), ("b", "2"))).named("b") == ["1", "2"]
+    assert props.write(read) == picture("01 01 03 't' 26 'b' '1' 26 'a' '2' 26 'b' '1' 26 '' ''")
+    assert props.forwardable(raw) == raw
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ("26 'a' 0001", "the packet ends inside a field"),
+        ("26 'a' 00", "the packet ends inside a two byte integer"),
+        ("26 'a' 0001 ff", "a string is not well-formed UTF-8"),
+        ("26 0001 00 'v'", r"a string contains U\+0000"),
+    ],
+)
+def test_what_is_wrong_with_a_user_property_is_told(raw: str, words: str) -> None:
+    """Also behind others that are right."""
+    for before in ("", "26 'a' 'b' " * 3):
+        with pytest.raises(Malformed, match=words):
+            props.read(picture(before + raw), T.CONNECT)
+
+
+def test_the_first_identifier_of_a_client_is_refused() -> None:
+    """Not after half a million of them were read [MQTT-3.3.4-6]."""
+    many = picture("0b 01") * 5_000
+
+    def refused() -> None:
+        with pytest.raises(ProtocolViolation, match="a client sent a subscription identifier"):
+            props.read_publish(many, from_client=True)
+
+    assert calls(refused) < 1_000
+    assert len(props.read_publish(many, from_client=False).subscription_identifiers) == 5_000

@@ -69,8 +69,13 @@ class Requests:
             )
         return identifiers[0]
 
-    def understood(self, request: Request, packet: Subscribe) -> _Asked:
-        """One request, or an error."""
+    def replay(self, packet: Subscribe) -> str | None:
+        """Where all its filters are to be replayed from, if a user property says so."""
+        said = packet.properties.named(PROPERTY)
+        return said[-1] if said else None
+
+    def understood(self, request: Request, begins: str | None = None) -> _Asked:
+        """One request, or an error; ``begins``: what ``replay`` said of its packet."""
         settings = self._settings
         filter = inner = request.filter
         validate_filter(filter, max_levels=settings.max_topic_levels)
@@ -84,10 +89,8 @@ class Requests:
             inner = shared[1]
         if replay is not None:
             begin, inner = self._beginning(replay[0]), replay[1]
-        elif packet.properties.user_properties:
-            begins = [value for name, value in packet.properties.user_properties if name == PROPERTY]
-            if begins:
-                filter, begin = by_property(filter), self._beginning(begins[-1])
+        elif begins is not None:
+            filter, begin = by_property(filter), self._beginning(begins)
         if not settings.wildcard_available and ("+" in inner or "#" in inner):
             raise Refused("wildcards are not offered here", ReasonCode.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED)
         return _Asked(filter, inner, begin)
@@ -164,7 +167,7 @@ class _Verdicts:
 class Subscribing:
     """SUBSCRIBE, as far as it is served: a ``FilterPacket``."""
 
-    __slots__ = ("connection", "count", "identifier", "packet", "session", "verdicts", "_handler")
+    __slots__ = ("connection", "count", "identifier", "packet", "replay", "session", "verdicts", "_handler")
 
     def __init__(
         self,
@@ -173,12 +176,14 @@ class Subscribing:
         session: Session,
         packet: Subscribe,
         identifier: int | None,
+        replay: str | None,
     ) -> None:
         self.count = len(packet.filters)
         self.connection = connection
         self.session = session
         self.packet = packet
         self.identifier = identifier
+        self.replay = replay
         self.verdicts = _Verdicts()
         self._handler = handler
 
@@ -238,7 +243,8 @@ class SubscribeHandler:
         if connection.max_packet_size:
             # Before anything is done that could not be answered.
             connection.written_to_fit(Suback(packet_id=packet.packet_id, reasons=(0,) * len(packet.filters)))
-        self._turns.serve(connection, Subscribing(self, connection, session, packet, identifier))
+        replay = self._requests.replay(packet)
+        self._turns.serve(connection, Subscribing(self, connection, session, packet, identifier, replay))
 
     def serve_some(self, work: Subscribing, requests: Sequence[Request]) -> None:
         """The next of its filters."""
@@ -248,7 +254,7 @@ class SubscribeHandler:
         for place, request in enumerate(requests, work.place):
             verdicts.reasons.append(0)
             try:
-                asked = self._requests.understood(request, work.packet)
+                asked = self._requests.understood(request, work.replay)
                 self._requests.require(connection, session, asked)
                 in_doubt = asked.begin is not None and not self._recorded.now(asked.inner)
                 subscription, is_new = self._subscribe(connection, session, request, asked, work.identifier, most)
