@@ -179,9 +179,15 @@ class Plugins:
             return self._info(plugin)
 
         async def change() -> str | None:
+            place = self._target(plugin)
+            if plugin.current is None:
+                # Nothing is at work that its data could contradict.
+                place = self._newest(plugin)
+                if place is not None:
+                    self._remember(plugin, place.label)
             # Decided, whatever comes of it.
             await self._save()
-            return await self._use(plugin, self._target(plugin))
+            return await self._use(plugin, place)
 
         return await self._change(plugin, change)
 

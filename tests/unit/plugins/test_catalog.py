@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import threading
 import weakref
@@ -14,6 +15,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from iot_mqtt.plugins.catalog import Plugins
+from iot_mqtt.plugins.finding import distributions
 from iot_mqtt.plugins.info import PluginError
 from iot_mqtt.plugins.running import NotAvailable
 from iot_mqtt.plugins.shelf import Shelf
@@ -244,6 +246,61 @@ def test_enabling_and_disabling_is_remembered(here: House) -> None:
     plugins = here.start(acme=settings("inline"))
     assert vendors(plugins)[0].state == "disabled"
     assert json.loads((here.folder / "state.json").read_text())["plugins"]["acme"]["enabled"] is False
+
+
+TYPED = PLAIN.replace("    version =", '    schema = Schema(tags={{"count": Tag("{type}")}})\n    version =')
+
+
+def install_kept(here: House, name: str, version: str, source: str) -> None:
+    """As ``ctl plugins install`` leaves it: on the shelf, and pip has nothing of it."""
+    write_plugin(here.site, name, version, source)
+    plugins = here.plugins
+    (distribution,) = distributions([str(here.site)])
+    label = plugins._shelf.copy_in(distribution)
+    shutil.rmtree(here.site)
+    here.site.mkdir()
+    run(plugins._scan())
+    plugins._shelf.arrive(name, label)
+
+
+@BOTH
+def test_enabling_takes_what_came_last_whatever_its_schema_is(here: House, isolation: str) -> None:
+    """As a reload that refuses it says; a restart and a rollback agree."""
+    here.start(acme=settings(isolation))
+    install_kept(here, "acme", "1.0", TYPED.replace("{type}", "int"))
+    plugins = here.plugins
+    run(plugins.enable("acme"))
+    install_kept(here, "acme", "2.0", TYPED.replace("{type}", "float"))
+    with pytest.raises(PluginError, match="`disable` and `enable` take it all the same"):
+        run(plugins.reload("acme"))
+    assert version_read(here) == "1.0"
+    run(plugins.disable("acme"))
+    run(plugins.enable("acme"))
+    assert version_read(here) == "2.0"
+    plugins.stop()
+    plugins = here.start(acme=settings(isolation))
+    assert version_read(here) == "2.0"
+    run(plugins.rollback("acme"))
+    run(plugins.disable("acme"))
+    run(plugins.enable("acme"))
+    assert version_read(here) == "1.0", "it was gone back to"
+
+
+def test_a_version_that_is_enabled_and_does_not_fit_can_be_gone_back_from(here: House) -> None:
+    """A restart tries it again: it was decided."""
+    here.start(acme=settings("inline"))
+    install_kept(here, "acme", "1.0", PLAIN)
+    plugins = here.plugins
+    run(plugins.enable("acme"))
+    install_kept(here, "acme", "2.0", BAD["misspelt hook"][0])
+    run(plugins.disable("acme"))
+    with pytest.raises(PluginError, match="did you mean"):
+        run(plugins.enable("acme"))
+    plugins.stop()
+    plugins = here.start(acme=settings("inline"))
+    assert info_of(plugins, "acme").state == "refused"
+    run(plugins.rollback("acme"))
+    assert version_read(here) == "1.0"
 
 
 def test_a_state_file_that_cannot_be_read_stops_nothing(here: House) -> None:
