@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 class Calling:
     """The codec of one connection. ``opened`` comes first."""
 
-    __slots__ = ("_make", "_codec", "_checker")
+    __slots__ = ("over", "_make", "_codec", "_checker")
 
     def __init__(
         self,
@@ -66,12 +66,14 @@ class Calling:
         )
         self._codec: Codec
         self._checker = checker
+        #: A frame was bad: nothing more is decoded or encoded, but what is safe and why it ends can be said.
+        self.over = False
 
     def opened(self) -> Outcome:
         try:
             self._codec = self._make()
         except RAISED as error:
-            return Outcome([], _trouble(error, "__init__"))
+            return Outcome([], self._trouble(error, "__init__"))
         return self._events(self._codec.opened, "opened")
 
     def idle(self) -> Outcome:
@@ -82,9 +84,9 @@ class Calling:
         try:
             events = self._codec.decode_many(frames)
         except BadBatch as bad:
-            events, trouble = bad.events, _trouble(bad.error, "decode")
+            events, trouble = bad.events, self._trouble(bad.error, "decode")
         except RAISED as error:
-            return Outcome([], _trouble(error, "decode"))
+            return Outcome([], self._trouble(error, "decode"))
         return self._checked(events, trouble, "decode_many")
 
     def encode(self, command: Command) -> bytes | CannotEncode | Trouble:
@@ -111,7 +113,7 @@ class Calling:
         try:
             events = list(islice(hook(), MAX_EVENTS + 1))
         except RAISED as error:
-            return Outcome([], _trouble(error, name))
+            return Outcome([], self._trouble(error, name))
         return self._checked(events, None, name)
 
     def _checked(self, events: object, trouble: Trouble | None, name: str) -> Outcome:
@@ -133,13 +135,13 @@ class Calling:
         except Garbage as error:
             return Trouble("garbage", "garbage", str(error))
         except RAISED as error:
-            return _trouble(error, name)
+            return self._trouble(error, name)
 
-
-def _trouble(error: BaseException, hook: str) -> Trouble:
-    if isinstance(error, BadFrame):
-        return Trouble("bad_frame", word(error.reason), str(error.detail)[:_DETAIL])
-    return Trouble("exception", "exception", f"{hook}: {told(error)}")
+    def _trouble(self, error: BaseException, hook: str) -> Trouble:
+        if isinstance(error, BadFrame) and not self.over:
+            self.over = True
+            return Trouble("bad_frame", word(error.reason), str(error.detail)[:_DETAIL])
+        return Trouble("exception", "exception", f"{hook}: {told(error)}")
 
 
 def told(error: BaseException) -> str:

@@ -60,7 +60,7 @@ class InlineRunner(Peer):
 
     def decode(self, frames: list[bytes]) -> bool:
         # Spelled out rather than run through _run: this is where the time goes.
-        if self._closed:
+        if self._closed or self._calling.over:
             return True
         begun = self._now()
         outcome = self._calling.decode(frames)
@@ -71,7 +71,7 @@ class InlineRunner(Peer):
         return True
 
     def encode(self, command: Command) -> None:
-        if self._closed:
+        if self._closed or self._calling.over:
             return
         begun = self._now()
         result = self._calling.encode(command)
@@ -110,7 +110,7 @@ class InlineRunner(Peer):
             self._sink.codec_failed(reason)
 
     def _run(self, hook: Callable[[], Outcome]) -> None:
-        if self._closed:
+        if self._closed or self._calling.over:
             return
         begun = self._now()
         outcome = hook()
@@ -151,9 +151,9 @@ class InlineRunner(Peer):
         return False
 
     def _fail(self, trouble: Trouble) -> None:
-        self.close()
         if trouble.kind == "bad_frame":
             self._sink.bad_frame(trouble.reason, trouble.detail)
         else:
+            self.close()
             self._judge.failed(self, trouble.kind, trouble.detail)
             self._sink.codec_failed(trouble.kind, trouble.detail)

@@ -18,7 +18,9 @@ from iot_mqtt.sdk import Command, Event, Framing
 
 
 class Sink(Protocol):
-    """Who a runner works for. After ``bad_frame`` or ``codec_failed`` it is told nothing more."""
+    """Who a runner works for. After ``codec_failed`` it is told nothing more; after ``bad_frame`` only what
+    ``welcome``, ``refuse`` and ``safe`` returned, or that they failed.
+    """
 
     def events(self, events: list[Event]) -> None: ...
 
@@ -31,7 +33,7 @@ class Sink(Protocol):
         ...
 
     def bad_frame(self, reason: str, detail: str) -> None:
-        """The gateway's fault: close."""
+        """The gateway's fault: nothing more is decoded or encoded. Say what is safe and why it ends, and close."""
         ...
 
     def codec_failed(self, reason: str, detail: str = "") -> None:

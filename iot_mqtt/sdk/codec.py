@@ -117,7 +117,7 @@ class Codec:
         return b""
 
     def refuse(self, reason: str) -> bytes:
-        """The gateway is not let in: what it is told before the connection is closed."""
+        """The gateway is not let in, or no longer: what it is told before the connection is closed."""
         return b""
 
     def safe(self, token: int) -> bytes:

@@ -8,7 +8,7 @@
 
 A frame whose readings are being taken is taken to its end, and posted whole. An event that cannot be dealt with yet is
 kept with all behind it, and meanwhile nothing is read from the gateway. The end that a bad frame or a fault of the
-codec makes is an event, too: what came before it counts.
+codec makes is an event, too: what came before it counts, and nothing behind it is taken (``end``).
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from iot_mqtt.sdk import Close, Event, Readings, WhenSafe
 class Ended(Event):
     """Nothing of what comes behind this can be understood."""
 
-    __slots__ = ("reason", "detail")
+    __slots__ = ("reason", "detail", "told")
 
-    def __init__(self, reason: str, detail: str) -> None:
+    def __init__(self, reason: str, detail: str, told: str = "") -> None:
         self.reason = reason
         self.detail = detail
+        #: What the gateway is told.
+        self.told = told or reason
 
 
 #: Behind these nothing comes: what was said before them is whole.
@@ -48,6 +50,7 @@ class Intake:
         "_posting",
         "_held",
         "_closed",
+        "_over",
         "_kept",
         "_taking",
         "_spoke",
@@ -67,7 +70,7 @@ class Intake:
         self._posting: Posting | None = None
         #: The gateway has said who it is: without a posting, events wait for it.
         self._held = False
-        self._closed = False
+        self._closed = self._over = False
         #: What cannot be dealt with yet.
         self._kept: deque[Event] = deque()
         self._taking = False
@@ -93,6 +96,12 @@ class Intake:
         self._handle = self._ping = _nothing
         self._when_settled = None
         self._posting = None
+
+    def end(self) -> None:
+        """Nothing more is read and taken; what was taken is still acknowledged."""
+        self._over = True
+        self._kept.clear()
+        self._regulate()
 
     @property
     def is_settled(self) -> bool:
@@ -134,6 +143,8 @@ class Intake:
 
     def take(self, events: Sequence[Event]) -> None:
         """The codec has said this. It may say more in the midst of it, which comes behind it."""
+        if self._over:
+            return
         self.times += 1
         if self._kept or self._taking:
             self._kept.extend(events)
@@ -169,7 +180,7 @@ class Intake:
         posting = self._posting
         published = 0 if posting is None else posting.published
         for position, event in enumerate(events):
-            if self._closed:
+            if self._closed or self._over:
                 return
             kind = event.__class__
             if posting is not None:
@@ -216,7 +227,8 @@ class Intake:
     def _regulate(self) -> None:
         """Read from the gateway only while codec, turn and broker take what it says."""
         if not self._closed:
-            self._wire.set_reading(not (self._codec_full or self._turn_full or self._broker_full or self._kept))
+            full = self._codec_full or self._turn_full or self._broker_full
+            self._wire.set_reading(not (full or self._kept or self._over))
 
 
 def _goes_on(posting: Posting, events: Sequence[Event], position: int) -> bool:

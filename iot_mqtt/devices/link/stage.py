@@ -11,11 +11,12 @@ To the broker a gateway is an MQTT 5 client whose id is the gateway's name: it i
 over, drained and looked at like any other, and its commands wait in its session while it is away. Until the broker has
 let it in, nobody but the log has heard its name.
 
-    waiting ── Login ──▶ the client connects, subscribes and is open ──▶ closed
+    waiting ── Login ──▶ the client connects, subscribes and is open ── its end ──▶ over ──▶ closed
 
 What a codec says between its login and ``open`` is kept, and nothing more is read meanwhile. The same is done when as
 many messages are unacknowledged as the broker allows. Frames wait when those of all gateways have taken their share of
-a turn (``turns``).
+a turn (``turns``). Behind a bad frame nothing is read. It is closed when what came before that is acknowledged, which
+takes the linger time at most, and the gateway is told why.
 """
 
 from __future__ import annotations
@@ -61,9 +62,12 @@ class DeviceStage(Stage):
         "_intake",
         "_observed",
         "_client",
+        "_over",
         "_closed",
         "_refusing",
         "_patience",
+        "_ended",
+        "_input_ended",
         "_frames",
         "_refused",
     )
@@ -79,11 +83,16 @@ class DeviceStage(Stage):
         self._observed: ObservedLink | None = None
         #: From the login on.
         self._client: GatewayClient | None = None
+        #: Nothing more is decoded: its end is there, and is taken behind what came before it.
+        self._over = False
         self._closed = False
         #: The codec was asked for last words, which leave before the connection is closed.
         self._refusing = False
-        #: Until it is closed, though what the gateway has sent is not acknowledged: the gateway sends no more.
+        #: Until it is closed, though what the gateway has sent is not acknowledged; and why, None: it sends no more.
         self._patience: Timeout | None = None
+        self._ended: Ended | None = None
+        #: The gateway sends no more, but may still read.
+        self._input_ended = False
         #: What waits for another turn, and what is wrong behind it.
         self._frames: list[bytes] = []
         self._refused: FrameRefused | None = None
@@ -139,16 +148,25 @@ class DeviceStage(Stage):
     def close(self, ctx: Context, reason: CloseReason) -> None:
         if self._client is not None:
             self._client.closing(reason)
-        if self._patience is None:
+        # The broker closes when the gateway sends no more, and acknowledges on.
+        if not self._input_ended:
             self._part(reason)
 
-    def _part_acknowledged(self, ctx: Context) -> None:
-        """The gateway sends no more, but may still read: part behind the acknowledgements of what it has sent."""
-        if self._closed or self._opened is None or self._patience is not None:
+    def _part_acknowledged(self) -> None:
+        """Nothing more is read: part behind the acknowledgements of what came."""
+        if self._closed or self._opened is None or self._ctx is None:
             return
-        channel = ctx.channel
-        self._patience = channel.wheel.schedule(channel.settings.linger, partial(self._part, PEER_CLOSED))
+        if self._patience is None:
+            channel = self._ctx.channel
+            self._patience = channel.wheel.schedule(channel.settings.linger, self._part_for_reason)
         self._settle()
+
+    def _part_for_reason(self) -> None:
+        ended = self._ended
+        if ended is None:
+            self._part(PEER_CLOSED)
+        else:
+            self._give_up(ended.reason, ended.detail, ended.told)
 
     def _settle(self) -> None:
         self._intake.settle(self._settle_codec)
@@ -160,7 +178,7 @@ class DeviceStage(Stage):
 
     def _settled(self, times: int) -> None:
         if self._intake.is_settled and self._intake.times == times:
-            self._part(PEER_CLOSED)
+            self._part_for_reason()
         else:
             self._settle()
 
@@ -182,7 +200,7 @@ class DeviceStage(Stage):
     # From the gateway.
 
     def read(self, ctx: Context, batch: list[bytes]) -> None:
-        if self._opened is None or self._closed:
+        if self._opened is None or self._closed or self._over:
             return
         self._counters.frames += len(batch)
         self._intake.frames_came()
@@ -206,14 +224,16 @@ class DeviceStage(Stage):
     def _decode(self, frames: list[bytes]) -> None:
         turns = self._services.turns
         self._frames = turns.take(frames, self._decode_some)
-        if self._closed:
+        if self._closed or self._over:
             self._frames = []
         elif self._frames:
             turns.wait(self)
             self._intake.turn_takes(more=False)
 
     def _decode_some(self, frames: list[bytes]) -> None:
-        if self._opened is not None and not self._closed and not self._opened.runner.decode(frames):
+        if self._opened is None or self._closed or self._over:
+            return
+        if not self._opened.runner.decode(frames):
             self._intake.codec_takes(more=False)
 
     def read_complete(self, ctx: Context) -> None:
@@ -222,10 +242,11 @@ class DeviceStage(Stage):
 
     def event(self, ctx: Context, event: object) -> None:
         if isinstance(event, InputClosed):
-            self._part_acknowledged(ctx)
+            self._input_ended = True
+            self._part_acknowledged()
             ctx.fire_event(event)
         elif isinstance(event, IdleEvent) and self._opened is not None:
-            if not self._closed:
+            if not self._closed and not self._over:
                 self._opened.runner.idle()
                 self._wire.flush()
         else:
@@ -271,8 +292,9 @@ class DeviceStage(Stage):
             self._wire.flush()
 
     def bad_frame(self, reason: str, detail: str) -> None:
-        self._counters.bad_frame(reason)
-        self._end_behind(_bad_frame(reason, detail))
+        if not self._over:
+            self._counters.bad_frame(reason)
+            self._end_behind(_bad_frame(reason, detail))
 
     def codec_failed(self, reason: str, detail: str = "") -> None:
         self._counters.faults[reason] += 1
@@ -280,6 +302,8 @@ class DeviceStage(Stage):
 
     def _end_behind(self, end: Ended) -> None:
         """Behind what it has said, which the broker may not have taken yet. It can encode nothing any more."""
+        self._over = True
+        self._frames = []
         if self._client is not None:
             self._client.downlink.hold()
         self._intake.take([end])
@@ -297,9 +321,9 @@ class DeviceStage(Stage):
                 pass  # That something came is enough.
             case Close(reason=reason):
                 self._counters.refused["closed"] += 1
-                self.give_up("closed_by_codec", reason)
-            case Ended(reason=reason, detail=detail):
-                self.give_up(reason, detail)
+                self._finish(Ended("closed_by_codec", reason))
+            case Ended():
+                self._finish(event)
             case Login() if self._client is None:
                 self._connect(event)
             case Answer() if self._client is not None:
@@ -322,8 +346,15 @@ class DeviceStage(Stage):
     def _refuse_event(self, reason: str, detail: str) -> None:
         """Here and now: what comes behind it is not for us."""
         self._counters.refused[reason] += 1
-        end = _bad_frame(reason, detail)
-        self.give_up(end.reason, end.detail)
+        self._finish(_bad_frame(reason, detail))
+
+    def _finish(self, ended: Ended) -> None:
+        """Close behind the acknowledgements of what came before."""
+        self._over = True
+        self._frames = []
+        self._ended = ended
+        self._intake.end()
+        self._part_acknowledged()
 
     def _ping(self) -> None:
         if self._client is not None:
@@ -359,15 +390,18 @@ class DeviceStage(Stage):
 
     def give_up(self, reason: str, detail: str) -> None:
         """From our side; what was written leaves."""
+        self._give_up(reason, detail, reason)
+
+    def _give_up(self, reason: str, detail: str, told: str) -> None:
         if self._closed:
             return
         if self._client is not None and self._client.is_let_in:
-            self.refuse(reason)
+            self.refuse(told)
         self._part(CloseReason(reason, detail))
 
 
 def _bad_frame(reason: str, detail: str) -> Ended:
-    return Ended("bad_frame", f"{reason}: {detail}" if detail else reason)
+    return Ended("bad_frame", f"{reason}: {detail}" if detail else reason, f"bad_frame: {reason}")
 
 
 def make_stage(services: LinkServices, settings: LinkSettings) -> Callable[[], Stage]:

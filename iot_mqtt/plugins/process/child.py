@@ -104,7 +104,8 @@ class Worker:
             self._callings.pop(connection, None)
             return 1
         calling = self._callings.get(connection)
-        if calling is None:  # its codec failed, and that is on its way
+        # Its codec failed or a frame was bad, and that is on its way.
+        if calling is None or (calling.over and kind in (wire.DECODE, wire.ENCODE, wire.IDLE)):
             return 1
         if kind == wire.DECODE:
             frames = wire.read_frames(payload)
@@ -207,7 +208,8 @@ class Worker:
 
     def _fail(self, connection: int, trouble: Trouble) -> None:
         _end_without_memory(trouble)
-        del self._callings[connection]
+        if trouble.kind != "bad_frame":
+            del self._callings[connection]
         self._results.append([connection, trouble.kind, trouble.reason, trouble.detail])
 
     def _count(self, name: str, number: int = 1) -> None:

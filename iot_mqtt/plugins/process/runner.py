@@ -29,13 +29,27 @@ class Asking(Protocol):
 class ProcessRunner(Peer):
     """``Runner`` whose calls return at once; its sink hears of the results later."""
 
-    __slots__ = ("number", "sink", "open", "begun", "paused", "in_flight", "encoding", "heard", "waiting", "_worker")
+    __slots__ = (
+        "number",
+        "sink",
+        "open",
+        "over",
+        "begun",
+        "paused",
+        "in_flight",
+        "encoding",
+        "heard",
+        "waiting",
+        "_worker",
+    )
 
     def __init__(self, worker: Asking, number: int, peer: str, sink: Sink) -> None:
         super().__init__(peer)
         self.number = number
         self.sink = sink
         self.open = True
+        #: A frame was bad: no other is decoded.
+        self.over = False
         self.begun = False
         self.paused = False
         #: Bytes of frames that the worker has not answered for.
@@ -54,10 +68,10 @@ class ProcessRunner(Peer):
             self._worker.ask(wire.OPEN, self, self.peer.encode())
 
     def decode(self, frames: list[bytes]) -> bool:
-        return not self.open or not frames or self._worker.decode(self, frames)
+        return not self.open or self.over or not frames or self._worker.decode(self, frames)
 
     def encode(self, command: Command) -> None:
-        if self.open:
+        if self.open and not self.over:
             self.encoding.add(command.number)
             self._worker.ask(wire.ENCODE, self, wire.write_command(command))
 
@@ -76,7 +90,8 @@ class ProcessRunner(Peer):
         self._ask(wire.SAFE, wire.TOKEN.pack(token))
 
     def idle(self) -> None:
-        self._ask(wire.IDLE)
+        if not self.over:
+            self._ask(wire.IDLE)
 
     def settle(self, then: Callable[[], None]) -> None:
         if self.open:

@@ -268,7 +268,7 @@ class Worker:
                 raise wire.Garbled(f"there is no connection {number}")
             return
         match kind, rest:
-            case (("events" | "part"), (packed,)):
+            case (("events" | "part"), (packed,)) if not runner.over:
                 self._events(runner, packed, more=kind == "part")
             case "encoded", (int(command), str(data)) if command in runner.encoding:
                 runner.encoding.discard(command)
@@ -287,9 +287,9 @@ class Worker:
                 self._tell(runner, runner.sink.not_encoded, command, reason)
             case "send", (str(data),):
                 self._tell(runner, runner.sink.send, _bytes(data))
-            case "bad_frame", (str(reason), str(detail)):
-                runner.close()
-                runner.sink.bad_frame(word(reason), detail)
+            case "bad_frame", (str(reason), str(detail)) if not runner.over:
+                runner.over = True
+                self._tell(runner, runner.sink.bad_frame, word(reason), detail)
             case (("exception" | "garbage"), (str(), str(detail))):
                 runner.close()
                 self._owner.failed(runner, kind, detail)

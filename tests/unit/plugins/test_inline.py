@@ -44,19 +44,51 @@ DEEDS = {
 
 @pytest.mark.parametrize("deed", DEEDS)
 def test_what_came_before_a_bad_frame_is_not_lost(here: House, deed: str) -> None:
-    """Unless it is garbage, of which nothing is believed, or no ``Exception``; and nothing is told afterwards."""
+    """Unless it is garbage, of which nothing is believed, or no ``Exception``; and nothing is decoded afterwards."""
     expected = DEEDS[deed]
     lost = any(word in deed for word in ("SystemExit", "KeyboardInterrupt", "BaseException"))
     runner, sink = connected(here, deed, **PATIENT)
     assert runner.decode([b"1", b"2", b"x", b"3"])
     runner.decode([b"4"])
     runner.encode(COMMAND)
-    runner.welcome()
     assert sink.told == [expected]
     assert len(sink.readings) == (0 if expected[-1] == "garbage" or lost else 2)
     info = vendors(here.plugins)[0]
-    assert info.connections == 0
+    assert info.connections == (expected[0] == "bad_frame")
     assert info.faults == ({} if expected[0] == "bad_frame" else {expected[1]: 1})
+
+
+@pytest.mark.parametrize("isolation", ["inline", "process"])
+def test_behind_a_bad_frame_the_codec_says_what_is_safe_and_why_it_ends(here: House, isolation: str) -> None:
+    """It decodes and encodes nothing any more, and counts as a connection until it is closed."""
+    source = PLAIN.replace("def decode(self, frame):", "def decode(self, frame):\n        if frame == b'x': {deed}")
+    source += """
+    def safe(self, token):
+        return b"safe %d" % token
+
+    def refuse(self, reason):
+        return reason.encode()
+"""
+    write_plugin(here.site, "acme", "1.0", source.replace("{deed}", "raise BadFrame('checksum', 'no')"))
+    plugins = here.start(acme=settings(isolation))
+    opened, sink = here.connect("acme")
+    runner = opened.runner
+    runner.decode([b"1", b"x", b"2"])
+    runner.encode(COMMAND)
+    until(lambda: sink.failure is not None)
+    runner.decode([b"3"])
+    runner.encode(COMMAND)
+    runner.idle()
+    runner.safe(7)
+    runner.refuse("bad_frame: checksum")
+    settled: list[None] = []
+    runner.settle(lambda: settled.append(None))
+    until(lambda: bool(settled))
+    assert sink.told == [("bad_frame", "checksum", "no"), ("send", b"safe 7"), ("send", b"bad_frame: checksum")]
+    assert len(sink.readings) == 1
+    assert vendors(plugins)[0].connections == 1
+    runner.close()
+    assert vendors(plugins)[0].connections == 0
 
 
 def test_a_call_that_holds_everybody_up_is_a_quarantine_at_once(here: House) -> None:

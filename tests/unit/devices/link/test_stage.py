@@ -236,6 +236,55 @@ def test_a_bad_frame_behind_more_than_the_broker_takes_at_once() -> None:
     assert [json.loads(one)["seq"] for one in keeper.drain()] == list(range(1, 101))
 
 
+BAD_ENDS = {
+    "nonsense": "bad_frame: unknown_word",
+    "login other": "bad_frame: unexpected",
+    "x" * 5000: "bad_frame: too_long",
+    "bye": "closed_by_codec",
+}
+
+
+@pytest.mark.parametrize("slow", [False, True], ids=["inline", "slow codec"])
+@pytest.mark.parametrize("bad", BAD_ENDS, ids=lambda bad: bad[:8])
+def test_a_gateway_is_told_what_is_safe_and_why_it_is_closed(bad: str, *, slow: bool) -> None:
+    """Behind the commit; nothing more is read meanwhile, or counted."""
+    world = World()
+    world.plugins.later = deque() if slow else None
+    keeper = world.node.connect("keeper", expiry=3600)
+    keeper.subscribe("up/#", qos=1)
+    gateway = world.open()
+    gateway.say("login line-1")
+    world.catch_up()
+    assert gateway.heard() == ["welcome"]
+    world.node.hold()
+    gateway.say('r d {"t": 1} 1', "safe 1", bad, 'r d {"t": 2} 2', "safe 2", "nonsense")
+    world.catch_up()
+    assert not gateway.closed and not gateway.wire.channel.reading and gateway.heard() == []
+    world.node.release()
+    world.node.turn()
+    world.catch_up()
+    assert gateway.heard() == ["safe 1", f"refused {BAD_ENDS[bad]}"]
+    assert gateway.closed and sum(world.counters.refused.values()) == 1
+    assert [json.loads(one)["seq"] for one in keeper.drain()] == [1]
+
+
+@pytest.mark.parametrize("sends_no_more", [False, True])
+def test_a_gateway_with_a_bad_frame_waits_for_a_bounded_time(*, sends_no_more: bool) -> None:
+    """And is told why, also when it has closed its side."""
+    world = World()
+    keeper = world.node.connect("keeper", expiry=3600)
+    keeper.subscribe("up/#", qos=1)
+    gateway = world.gateway()
+    world.node.hold()
+    gateway.say('r d {"t": 1} 1', "safe 1", "nonsense")
+    if sends_no_more:
+        gateway.wire.peer_ends_input()
+    world.node.advance(2)
+    assert not gateway.closed
+    world.node.advance(2)
+    assert gateway.closed and gateway.heard() == ["refused bad_frame: unknown_word"]
+
+
 def test_a_frame_that_is_too_long_closes_the_connection() -> None:
     """Framing has reasons of its own."""
     world = World()
