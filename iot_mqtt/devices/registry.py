@@ -16,7 +16,7 @@ from iot_mqtt.devices.changes import Changes
 from iot_mqtt.devices.remembered import Key, Remembered, Seen
 from iot_mqtt.devices.sequences import Sequences
 from iot_mqtt.devices.settings import DevicesSettings
-from iot_mqtt.ports.devices import DeviceStore, StoredDevice, StoredSequence, replace
+from iot_mqtt.ports.devices import NO_SEQUENCE, DeviceStore, StoredDevice, StoredSequence, replace
 from iot_mqtt.ports.questions import Asking
 
 if TYPE_CHECKING:
@@ -208,9 +208,9 @@ class Devices:
         if self._settings.shadows:
             self.on_values(f"{gateway}/{device}", values, at)
 
-    def is_fresh(self, gateway: str, sequence: int) -> bool:
-        """Whether a frame is new."""
-        fresh = sequence > self._sequences.highest(gateway)
+    def is_fresh(self, gateway: str, sequence: int, handed: int = NO_SEQUENCE) -> bool:
+        """Whether a frame is new, also on its connection, on which ``handed`` is the greatest number that came."""
+        fresh = sequence > max(handed, self._sequences.highest(gateway))
         self.duplicates += not fresh
         return fresh
 

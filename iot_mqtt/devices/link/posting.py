@@ -135,7 +135,7 @@ class Posting:
         if sequence is not None and not self.goes_on_with(readings):
             self.end_of_frames()
             self._sequence = sequence
-            self._again = sequence <= self._handed or not self._devices.is_fresh(self._gateway, sequence)
+            self._again = not self._devices.is_fresh(self._gateway, sequence, self._handed)
             self._handed = max(self._handed, sequence)
             self.is_within_frame = True
         counters = self._counters

@@ -189,8 +189,8 @@ class Notes:
     def values(self, gateway: str, device: str, values: Mapping[str, Value] | bytes, at: int) -> None:
         self.log.append(("values", device, json.loads(values) if isinstance(values, bytes) else dict(values), at))
 
-    def is_fresh(self, gateway: str, sequence: int) -> bool:
-        return sequence > self.highest.get(gateway, NO_SEQUENCE)
+    def is_fresh(self, gateway: str, sequence: int, handed: int) -> bool:
+        return sequence > max(handed, self.highest.get(gateway, NO_SEQUENCE))
 
     def taken(self, gateway: str, sequence: int) -> None:
         self.highest[gateway] = sequence

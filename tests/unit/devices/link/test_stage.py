@@ -493,6 +493,21 @@ def test_a_gateway_may_count_from_0() -> None:
     assert [json.loads(one.payload)["seq"] for one in reader.messages()] == [0, 0, 1, 2]
 
 
+def test_each_frame_that_comes_again_is_counted() -> None:
+    """On the same connection, be it safe or not yet, and on the next one."""
+    node = DeviceNode()
+    devices = node.accompanied.devices
+    world = World(node, devices=devices)
+    gateway = world.gateway()
+    gateway.say('r a {"t": 1} 1', 'r a {"t": 2} 2', 'r a {"t": 1} 1', 'r b {"t": 1} 1')
+    assert (devices.duplicates, world.counters.duplicates) == (1, 2)
+    gateway.say('r a {"t": 2} 2')
+    assert (devices.duplicates, world.counters.duplicates) == (2, 3)
+    gateway.hang_up()
+    world.gateway().say('r a {"t": 2} 2', 'r a {"t": 3} 3')
+    assert (devices.duplicates, world.counters.duplicates) == (3, 4)
+
+
 def test_a_frame_that_comes_twice_in_one_piece_is_published_once() -> None:
     """A gateway that is too eager."""
     world = World()
