@@ -252,6 +252,12 @@ def test_a_bad_frame_has_a_reason(frame: bytes, reason: str) -> None:
     assert bad.value.reason == reason
 
 
+def test_a_length_that_no_frame_can_have_is_known_with_the_header() -> None:
+    """It is too long: nothing of it is waited for."""
+    items = framer_of(ModbusTcp.framing).feed(struct.pack(">HHH", 1, 0, 3000))
+    assert [item.reason for item in items if not isinstance(item, bytes)] == ["too_long"]
+
+
 def test_a_wrong_checksum() -> None:
     """Closes the connection, or is passed over, as configured; what came before is not lost."""
     good = line(b"\1" + HOLDING)
