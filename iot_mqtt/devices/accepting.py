@@ -96,9 +96,9 @@ class Accepting:
         known = self._book.get(owner_of(new.target), new.id) if new.id else None
         known = known or self._book.same(new.target, new.idempotency_key, user)
         before = self._elsewhere_accepted(new) if known is None else known.record
-        if before is not None and repeats(new, user, before):
-            return self._again(new, before, connection)
-        if before is not None:
+        if before is not None and not new.unclear:
+            if repeats(new, user, before):
+                return self._again(new, before, connection)
             trouble = IN_USE
         refusal = self._book.shares.refusal(user, owner_of(new.target)) if trouble is None else None
         why = trouble or refusal
@@ -217,6 +217,8 @@ def _ended(record: StoredCommand, state: State, why: str) -> StoredCommand:
 
 
 def _wrong_with(new: NewCommand) -> str | None:
+    if new.unclear:
+        return new.unclear
     if new.id and bad_id(new.id):
         return "a command id has 1 to 64 letters, digits, '.', '_' and '-'"
     if not new.made and is_made(new.id):

@@ -19,6 +19,8 @@ RETRY: Final = "retry"
 IDEMPOTENCY_KEY: Final = "idempotency-key"
 WANTS_REPLY: Final = "wants-reply"
 
+_OURS = (COMMAND_ID, RETRY, IDEMPOTENCY_KEY, WANTS_REPLY)
+
 MAX_KEY: Final = 128
 #: Of a refusal, which says no more: what has the id is perhaps none of the sender's business.
 IN_USE: Final = "the command id is in use"
@@ -26,6 +28,7 @@ _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 #: As ``letters.place_id`` makes them.
 _MADE_ID = re.compile(r"kafka-[0-9a-f]{8}-[0-9]+-[0-9]+-[0-9]+")
 _YES = frozenset({"yes", "true", "1"})
+_YES_OR_NO = _YES | {"no", "false", "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ class NewCommand:
     #: Raw properties that are passed on to the device; ``carried``: the id is among them.
     properties: bytes = b""
     carried: bool = False
+    #: Why it is not clear what is asked for, in words; "": it is.
+    unclear: str = ""
 
     @property
     def user(self) -> str:
@@ -110,6 +115,7 @@ def read(message: Message, properties: Properties) -> NewCommand:
         qos=message.qos,
         properties=message.properties,
         carried=bool(_first(properties, COMMAND_ID)),
+        unclear=_unclear(properties),
     )
 
 
@@ -131,6 +137,17 @@ def answered_at(message: Message) -> str:
 
 def _first(properties: Properties, name: str) -> str | None:
     return next(iter(properties.named(name)), None)
+
+
+def _unclear(properties: Properties) -> str:
+    """What is wrong with the properties that are a command's, if anything."""
+    for name in _OURS:
+        if len(set(properties.named(name))) > 1:
+            return f"{name} stands twice, with other values"
+    for name in (RETRY, WANTS_REPLY):
+        if (_first(properties, name) or "no").lower() not in _YES_OR_NO:
+            return f"{name} must be yes or no"
+    return ""
 
 
 def _is_yes(properties: Properties, name: str) -> bool:

@@ -626,6 +626,47 @@ def test_who_asks_for_what_cannot_be_is_told_why(name: str, value: str, why: str
         assert not node.session("s").inbound.received
 
 
+NEITHER = "{} must be yes or no"
+TWICE = "{} stands twice, with other values"
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ((("retry", "maybe"),), NEITHER.format("retry")),
+        ((("retry", ""),), NEITHER.format("retry")),
+        ((("wants-reply", "2"),), NEITHER.format("wants-reply")),
+        ((("command-id", "c1"), ("command-id", "c2")), TWICE.format("command-id")),
+        ((("retry", "yes"), ("retry", "no")), TWICE.format("retry")),
+        ((("idempotency-key", "a"), ("x", ""), ("idempotency-key", "b")), TWICE.format("idempotency-key")),
+        ((("command-id", "taken"), ("retry", "maybe")), NEITHER.format("retry")),
+    ],
+)
+def test_properties_that_say_nothing_clear_are_refused(asked: tuple[tuple[str, str], ...], why: str, qos: int) -> None:
+    """Nothing is kept or sent, not even the repetition of a command."""
+    node = DeviceNode()
+    device = node.device("d1")
+    sender = node.connect("s")
+    order(sender, "d1", id="taken")
+    device.messages()
+    assert refusals(sender.publish("down/d1", b"", qos=qos, user_properties=asked)) == [(WRONG, why)]
+    assert device.messages() == []
+    with pytest.raises(AssertionError, match="no record"):
+        node.record("c1")
+
+
+@pytest.mark.parametrize("value", ["yes", "No", "TRUE", "false", "1", "0"])
+def test_properties_may_stand_twice_if_they_agree(value: str) -> None:
+    """A bridge may add what is there."""
+    node = DeviceNode()
+    device = node.device("d1")
+    asked = (("command-id", "c1"), ("retry", value)) * 2
+    (answer,) = refusals(node.connect("s").publish("down/d1", b"", qos=1, user_properties=asked))
+    assert answer[0] is OK and len(device.messages()) == 1
+    assert node.record("c1").retry is (value in ("yes", "TRUE", "1"))
+
+
 def test_each_of_several_commands_is_answered_for_itself() -> None:
     """They come in one piece; for the second there is no room."""
     node = DeviceNode(DevicesSettings(max_commands=1))
