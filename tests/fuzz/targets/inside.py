@@ -76,10 +76,10 @@ class _Sink:
     """Whoever hears of a codec's results; its end comes once."""
 
     def __init__(self) -> None:
-        self.ended = False
+        self.ended = self.over = False
 
     def events(self, events: list[Event]) -> None:
-        assert not self.ended
+        assert not self.ended and not self.over
 
     def encoded(self, number: int, data: bytes) -> None:
         assert type(data) is bytes
@@ -91,16 +91,14 @@ class _Sink:
         assert type(data) is bytes
 
     def bad_frame(self, reason: str, detail: str) -> None:
-        self._end()
+        assert not self.ended and not self.over, "a connection is told of its bad frame twice, or behind its end"
+        self.over = True
 
     def codec_failed(self, reason: str, detail: str = "") -> None:
-        self._end()
-
-    def ready(self) -> None: ...
-
-    def _end(self) -> None:
         assert not self.ended, "a connection is told of its end twice"
         self.ended = True
+
+    def ready(self) -> None: ...
 
 
 def _silent() -> logging.Logger:
