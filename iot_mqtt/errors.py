@@ -8,6 +8,15 @@ ours: the peer is told to come back.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final, Self
+
+#: Characters of a client id, user name, topic or filter that the log and errors show.
+LONGEST_NAME: Final = 128
+
+
+def shortened(name: str) -> str:
+    """A name that a client chose, as the log takes it."""
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
 
 
 class ReasonCode(IntEnum):
@@ -67,6 +76,10 @@ class MqttError(Exception):
         super().__init__(detail)
         self.detail = detail
         self.reason = self.default if reason is None else reason
+
+    def naming(self, what: str, name: str) -> Self:
+        """The same error, which says what topic or filter it is about: a packet may have thousands."""
+        return type(self)(f"{what} {shortened(name)!r}: {self.detail}", self.reason)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.reason.name}: {self.detail}>"

@@ -28,14 +28,22 @@ def text(data: bytes) -> str:
     return decoded
 
 
+def name(data: bytes, what: str) -> str:
+    """The same of a topic or filter, which the error then shows."""
+    try:
+        return text(data)
+    except Malformed as error:
+        raise error.naming(what, data.decode(errors="backslashreplace")) from None
+
+
 def check_topic(topic: bytes) -> None:
     """Refuse what may not be a topic name: bad UTF-8, no characters at all, wildcards."""
-    text(topic)
+    decoded = name(topic, "topic")
     if not topic:
         raise Malformed("the topic name is empty", ReasonCode.TOPIC_NAME_INVALID)  # [MQTT-4.7.3-1]
     if b"#" in topic or b"+" in topic:
         # [MQTT-3.3.2-2], and for will topics likewise.
-        raise Malformed("the topic name contains a wildcard", ReasonCode.TOPIC_NAME_INVALID)
+        raise Malformed("it contains a wildcard", ReasonCode.TOPIC_NAME_INVALID).naming("topic", decoded)
 
 
 class Reader:

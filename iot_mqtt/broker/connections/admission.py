@@ -14,7 +14,7 @@ from iot_mqtt.broker.sessions.owners import Owners
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import ConnectWill
 from iot_mqtt.codec.properties import passed_on
-from iot_mqtt.errors import ProtocolViolation, ReasonCode, Refused
+from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode, Refused
 from iot_mqtt.ports.access import Permissions, Principal, form_of
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.topics import RESERVED, is_notice_of_a_bridge, is_reserved, validate_topic
@@ -35,7 +35,10 @@ class WillRequests:
         it is never published, which is no reason to refuse the client.
         """
         topic = will.topic.decode()
-        validate_topic(topic, max_levels=self._settings.max_topic_levels)
+        try:
+            validate_topic(topic, max_levels=self._settings.max_topic_levels)
+        except MqttError as error:
+            raise error.naming("will topic", topic) from None
         if will.qos > self._settings.max_qos:  # [MQTT-3.2.2-12]
             raise ProtocolViolation(f"QoS {will.qos} is not offered here", ReasonCode.QOS_NOT_SUPPORTED)
         if will.retain and not self._settings.retain_available:  # [MQTT-3.2.2-13]

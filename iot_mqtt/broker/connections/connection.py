@@ -27,7 +27,7 @@ from iot_mqtt.broker.connections.verdicts import Verdicts
 from iot_mqtt.broker.driving import Driven
 from iot_mqtt.broker.publishing.batches import flattened
 from iot_mqtt.broker.session import Session
-from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode
+from iot_mqtt.errors import MqttError, ProtocolViolation, ReasonCode, shortened
 from iot_mqtt.pipeline import CloseReason, Context, IdleWatch, MqttCodecStage, Timeout
 from iot_mqtt.ports.access import Exchange
 from iot_mqtt.ports.endings import by_client, by_node
@@ -37,15 +37,6 @@ from iot_mqtt.values import NOBODY, CodecId, Origin, ProtocolVersion
 
 #: What ``Connection.whose`` is.
 WHO: Final = ("peer", "listener", "client", "user")
-#: Characters of a client id or user name that the log shows.
-LONGEST_NAME = 128
-
-
-def shortened(name: str | None) -> str | None:
-    """A name that a client chose, as the log takes it."""
-    return name if name is None or len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
-
-
 #: Seconds until it is asked again how long a proof is good for.
 PROOF_LOOK: Final = 60.0
 
@@ -318,8 +309,8 @@ class Connection(AnswerWriter):
         return (
             "?" if channel is None else channel.peer,
             "?" if channel is None else channel.listener,
-            shortened(client_id),
-            shortened(self.user),
+            client_id and shortened(client_id),
+            self.user and shortened(self.user),
         )
 
     def note_origin(self) -> None:

@@ -9,7 +9,7 @@ from iot_mqtt.codec import properties as props
 from iot_mqtt.codec import wire
 from iot_mqtt.codec.kinds import PacketType, Role
 from iot_mqtt.codec.properties import NO_PROPERTIES, Properties
-from iot_mqtt.errors import Malformed, ProtocolViolation
+from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation
 from iot_mqtt.values import ProtocolVersion
 
 
@@ -48,9 +48,12 @@ def read(reader: wire.Reader, _head: int, version: ProtocolVersion, _role: Role)
         raise ProtocolViolation("SUBSCRIBE without a filter")  # [MQTT-3.8.3-2] [MQTT-3.8.3-3] (3.1.1)
     filters = []
     while reader.left:
-        name = reader.text()  # [MQTT-3.8.3-1]
+        name = wire.name(reader.binary(), "filter")  # [MQTT-3.8.3-1]
         options = reader.byte()
-        filters.append(_request_5(name, options) if five else _request_3(name, options))
+        try:
+            filters.append(_request_5(name, options) if five else _request_3(name, options))
+        except MqttError as error:
+            raise error.naming("filter", name) from None
     return Subscribe(packet_id, tuple(filters), properties)
 
 

@@ -37,7 +37,7 @@ def read(reader: wire.Reader, _head: int, version: ProtocolVersion, _role: Role)
         raise ProtocolViolation("UNSUBSCRIBE without a filter")  # [MQTT-3.10.3-2]
     filters = []
     while reader.left:
-        filters.append(reader.text())  # [MQTT-3.10.3-1]
+        filters.append(wire.name(reader.binary(), "filter"))  # [MQTT-3.10.3-1]
     return Unsubscribe(packet_id, tuple(filters), properties)
 
 

@@ -127,7 +127,8 @@ class PublishAnswers:
             if run.qos == 1 and is_notice_of_a_bridge(topic):
                 self._answer(connection, _PUBACK, list(run.ids), 0, 0)
                 return
-            raise ProtocolViolation(why or "not allowed to publish there", ReasonCode.NOT_AUTHORIZED)
+            refusal = ProtocolViolation(why or "not allowed to publish there", ReasonCode.NOT_AUTHORIZED)
+            raise refusal.naming("topic", topic.decode())
         answer = _PUBACK if run.qos == 1 else _PUBREC
         self._refuse(connection, answer, list(run.ids), ReasonCode.NOT_AUTHORIZED, why)
 

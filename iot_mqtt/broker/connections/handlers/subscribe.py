@@ -24,7 +24,7 @@ from iot_mqtt.broker.sessions.sessions import Sessions
 from iot_mqtt.broker.sessions.subscriptions import Subscriptions
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import NO_PROPERTIES, Properties, Request, Suback, Subscribe
-from iot_mqtt.errors import ProtocolViolation, ReasonCode, Refused
+from iot_mqtt.errors import Malformed, ProtocolViolation, ReasonCode, Refused
 from iot_mqtt.ports.access import Action
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
@@ -78,7 +78,10 @@ class Requests:
         """One request, or an error; ``begins``: what ``replay`` said of its packet."""
         settings = self._settings
         filter = inner = request.filter
-        validate_filter(filter, max_levels=settings.max_topic_levels)
+        try:
+            validate_filter(filter, max_levels=settings.max_topic_levels)
+        except Malformed as error:
+            raise error.naming("filter", filter) from None
         shared, replay = parse_shared(filter), parse_replay(filter)
         begin: int | float | None = None
         if shared is not None:

@@ -9,7 +9,7 @@ from iot_mqtt.broker.session import Session
 from iot_mqtt.broker.sessions.subscriptions import Subscriptions
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Unsuback, Unsubscribe
-from iot_mqtt.errors import ReasonCode
+from iot_mqtt.errors import MqttError, ReasonCode
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.topics import validate_filter
 
@@ -67,7 +67,10 @@ class UnsubscribeHandler:
 
     def removed(self, session: Session, filter: str) -> ReasonCode:
         """Remove one filter; what is answered to it."""
-        validate_filter(filter, max_levels=self._settings.max_topic_levels)
+        try:
+            validate_filter(filter, max_levels=self._settings.max_topic_levels)
+        except MqttError as error:
+            raise error.naming("filter", filter) from None
         remove = self._subscriptions.remove
         # One that the user property made a replay has the name that the client gave it.
         there = remove(session, filter) or remove(session, twin(filter))
