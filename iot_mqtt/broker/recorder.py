@@ -24,7 +24,7 @@ __all__ = ["Recorded", "Recorder", "is_over", "recording_of"]
 EACH = 3
 #: Refused ones of all clients: whoever guesses passwords pushes out nobody's packets but those of others who did.
 REFUSED = 256
-#: Characters of a client id.
+#: Characters of a client id, and of how a connection ended.
 LONGEST = 256
 
 
@@ -111,7 +111,7 @@ class Recorder:
         if last is not recorded:
             self._open[recorded.position] = last
             last.position = recorded.position
-        recorded.until, recorded.end = self._now(), end
+        recorded.until, recorded.end = self._now(), end[:LONGEST]
         if recorded.tap is not None:
             recorded.tap = None
             self.on_ended(recorded)

@@ -145,7 +145,7 @@ def _unclear(properties: Properties) -> str:
         if len(set(properties.named(name))) > 1:
             return f"{name} stands twice, with other values"
     for name in (RETRY, WANTS_REPLY):
-        if (_first(properties, name) or "no").lower() not in _YES_OR_NO:
+        if any(value.lower() not in _YES_OR_NO for value in properties.named(name)):
             return f"{name} must be yes or no"
     return ""
 

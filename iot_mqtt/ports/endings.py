@@ -23,6 +23,8 @@ __all__ = [
     "by_client",
     "by_node",
     "end_text",
+    "end_with",
+    "ends_apart",
 ]
 
 CLIENT_DISCONNECTED: Final = "client_disconnected"
@@ -80,3 +82,14 @@ def by_node(reason: ReasonCode) -> str:
 def end_text(name: str, detail: str = "") -> str:
     """What people read; ``detail``: what was said of this one."""
     return _TEXTS.get(name) or detail or name.replace("_", " ")
+
+
+def end_with(name: str, detail: str) -> str:
+    """The name, with what was said of this one where people read that; for the flight recorder, which has one text."""
+    return f"{name}: {detail}" if detail and name not in _TEXTS else name
+
+
+def ends_apart(end: str) -> tuple[str, str]:
+    """The name again, and what people read."""
+    name, _, detail = end.partition(": ")
+    return name, end_text(name, detail)

@@ -20,7 +20,7 @@ from json.encoder import encode_basestring_ascii as _quoted
 from pathlib import Path
 from typing import Final
 
-from iot_mqtt.ports.endings import NODE_RESTARTED
+from iot_mqtt.ports.endings import NODE_RESTARTED, ends_apart
 from iot_mqtt.ports.recording import Recording, RecordingInfo
 
 __all__ = ["PacketFile", "slot_of", "slots_of"]
@@ -40,8 +40,9 @@ def slot_of(recording: Recording) -> bytes:
     info = recording.info
     what = _what(info)
     if _HEAD.size + len(what) > AROUND:
-        # Each character of a client id may take six bytes; who has such a name has it cut.
-        what = _what(info._replace(client_id=info.client_id[:64], peer=info.peer[:64]))
+        # Each character of a client id, or of what is said of an end, may take six bytes: such ones are cut.
+        name, _ = ends_apart(info.end)
+        what = _what(info._replace(client_id=info.client_id[:64], peer=info.peer[:64], end=name))
     body = what + recording.image
     return _HEAD.pack(_MAGIC, zlib.crc32(body), len(what), len(recording.image)) + body
 

@@ -15,7 +15,7 @@ from iot_mqtt.app.node.packet_file import PacketFile, slots_of
 from iot_mqtt.broker.facade import AttemptInfo
 from iot_mqtt.broker.recorder import Recorded, Recorder, is_over, recording_of
 from iot_mqtt.codec.describing import PacketInfo, described
-from iot_mqtt.ports.endings import NODE_RESTARTED, end_text
+from iot_mqtt.ports.endings import NODE_RESTARTED, ends_apart
 from iot_mqtt.ports.recording import Recording
 
 log = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ def told(recording: Recording) -> list[PacketInfo]:
     if not info.end:
         return [opened, *items]
     at = info.until or (items[-1].at if items else info.since)
-    text = f"connection from {info.peer} closed: {end_text(info.end)}"
+    text = f"connection from {info.peer} closed: {ends_apart(info.end)[1]}"
     return [opened, *items, PacketInfo(at, "out", "CLOSED", text, 0, 0)]
 
 
@@ -141,7 +141,8 @@ def _end(recording: Recording) -> AttemptInfo:
     """Of one that was recorded. Whose it was and where it came in was not."""
     info = recording.info
     at = info.until or max([info.since, *(one.at for one in described(recording.image)[-1:])])
-    return AttemptInfo(info.client_id, "left", at, info.end, end_text(info.end), None, info.peer, "")
+    name, text = ends_apart(info.end)
+    return AttemptInfo(info.client_id, "left", at, name, text, None, info.peer, "")
 
 
 class PacketDesk:

@@ -20,7 +20,7 @@ from iot_mqtt.broker.turn import Turn
 from iot_mqtt.errors import MqttError
 from iot_mqtt.pipeline import CloseReason, ConnectTimeouts
 from iot_mqtt.ports.counters import Counters
-from iot_mqtt.ports.endings import end_text
+from iot_mqtt.ports.endings import end_text, end_with
 from iot_mqtt.ports.events import CLIENT_CONNECTED, CLIENT_DISCONNECTED, Events
 
 logger = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ class Connections:
             if isinstance(recorded, Recorded):
                 channel.recorded = None
                 refused = None if connection.connect is None else connection.connect.client_id
-                end = "connection_lost" if reason is None else reason.name.lower()
+                end = "connection_lost" if reason is None else end_with(reason.name.lower(), reason.detail)
                 self._recorder.ended(recorded, end, refused, channel.peer)
         if reason is not None and reason.name in FAULTS:
             self._counters.errors[reason.name.upper()] += 1

@@ -1,4 +1,4 @@
-"""Which of many filters, or which topic, a client is sent away for: it, the log and ``ctl why`` say the same words."""
+"""Which of many filters, or which topic, a client is sent away for: it is told, and so is who asks afterwards."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Connect, ConnectWill, Disconnect, Packet, Publish, Request, Unsubscribe, encode
+from iot_mqtt.ports.endings import ends_apart
 from iot_mqtt.values import ProtocolVersion
 from tests.unit.broker.harness import V5, V311, Node, subscribe
 
@@ -46,7 +47,7 @@ RAW = {
 
 
 def said_everywhere(version: ProtocolVersion, data: bytes, caplog: pytest.LogCaptureFixture) -> set[str]:
-    """What is said of these bytes by the log, by what is remembered of the client, and to the client."""
+    """What is said of these bytes by the log, by what is remembered and recorded of the client, and to the client."""
     node = Node(MqttSettings(max_topic_levels=3))
     client = node.connect("c", version)
     with caplog.at_level(logging.INFO):
@@ -56,7 +57,9 @@ def said_everywhere(version: ProtocolVersion, data: bytes, caplog: pytest.LogCap
     (remembered,) = node.view.attempts("c")
     told = [one.properties.reason_string for one in client.take(Disconnect)]
     assert len(told) == (version is V5)
-    return {logged.removeprefix("connection closed: "), remembered.text, *(one or "" for one in told)}
+    (recorded,) = node.broker.monitoring.recorder.of("c")
+    _, ended = ends_apart(recorded.info.end)
+    return {logged.removeprefix("connection closed: "), remembered.text, ended, *(one or "" for one in told)}
 
 
 @pytest.mark.parametrize("version", [V311, V5])

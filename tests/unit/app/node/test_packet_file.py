@@ -98,6 +98,8 @@ def test_a_slot_that_is_damaged_is_none(tmp_path: Path) -> None:
     first = PacketFile(tmp_path, 1024)
     whole = slot_of(Recording(RecordingInfo("c", "", 1.0, 2.0, "peer_closed"), b"x" * 1024))
     assert len(slot_of(Recording(info, b"x" * 1024))) <= first.slot_bytes
+    info = info._replace(end="topic_filter_invalid: " + "\U0001f600" * 234)
+    assert len(slot_of(Recording(info, b"x" * 1024))) <= first.slot_bytes
     first.write([(0, whole), (1, whole[:-1] + b"y"), (2, whole[:40]), (3, FREE), (500, whole)])
     first.close()
     second = PacketFile(tmp_path, 2048)
