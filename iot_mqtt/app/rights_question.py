@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
-from iot_mqtt.app.terminal import plain, print_json
+from iot_mqtt.app.terminal import plain, print_json, together
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-_OPTIONS = (
+#: Who asks, and with which QoS and RETAIN: ``client_id``, ``user``, ``groups``, ``address``, ``rules``, …
+question_options = together(
     click.option("--client", "client_id", default="", help="Client id."),
     click.option("--user", help="Verified user name; without it, an anonymous client."),
     click.option("--group", "groups", multiple=True, help="Group, beside those that are known; may be repeated."),
@@ -21,13 +20,6 @@ _OPTIONS = (
     click.option("--qos", type=click.IntRange(0, 2), default=0, show_default=True, help="QoS of what is published."),
     click.option("--retain", is_flag=True, help="What is published is retained."),
 )
-
-
-def question_options(command: Command) -> Command:
-    """Who asks, and with which QoS and RETAIN: ``client_id``, ``user``, ``groups``, ``address``, ``rules``, …"""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def print_answer(found: Mapping[str, Any]) -> None:

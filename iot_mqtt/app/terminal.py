@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -27,6 +27,7 @@ _EXACT = 2.0**53
 _ALARMING = re.compile(r"\b(?:ALARM|DEGRADED|FULL|FAILS?|NOT)\b")
 
 Json = Mapping[str, Any]
+Command = TypeVar("Command", bound=Callable[..., Any])
 _uncut = False
 
 
@@ -181,6 +182,11 @@ def print_one(item: Json, as_json: bool) -> None:
     print_form((name.replace("_", " "), _shown(name, value)) for name, value in item.items())
 
 
+def print_columns(columns: tuple[Column, ...], item: Json, as_json: bool) -> None:
+    """One item, with what stands in the columns of its list."""
+    print_screen(item, as_json, lambda item: ((column.title.lower(), column.text(item)) for column in columns))
+
+
 def _shown(name: str, value: object) -> str:
     if name.endswith("_at") and isinstance(value, int | float):
         return moment(value)
@@ -245,6 +251,17 @@ def _printable(character: str) -> str:
     if character.isprintable():
         return character
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Options that several commands have, as one decorator."""
+
+    def with_options(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return with_options
 
 
 class NumberRange(click.FloatRange):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import click
@@ -17,12 +16,11 @@ from iot_mqtt.app.client.client import Client
 from iot_mqtt.app.client.errors import ClientError
 from iot_mqtt.app.client.protocol import MAX_INFLIGHT, Protocol
 from iot_mqtt.app.client.streams import Address, Tls, connect
-from iot_mqtt.app.terminal import NumberRange, plain
+from iot_mqtt.app.terminal import NumberRange, plain, together
 from iot_mqtt.codec import Connack, Connect, ConnectWill, Packet, Properties, check_topic, encode
 from iot_mqtt.errors import MqttError
 from iot_mqtt.values import NEVER, ProtocolVersion
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 _VERSIONS: Final = {
     **dict.fromkeys(("31", "3.1", "mqttv31"), ProtocolVersion.V31),
     **dict.fromkeys(("311", "3.1.1", "mqttv311"), ProtocolVersion.V311),
@@ -39,7 +37,7 @@ _SCHEMES: Final = {
     "wss": (True, True, 443),
 }
 
-_OPTIONS: Final = (
+connection_options = together(
     # Where.
     click.option("-h", "--host", default="localhost", envvar="IOT_MQTT_CLIENT_HOST", show_default=True),
     click.option("-p", "--port", type=click.IntRange(1, 0xFFFF), help="[default: 1883; 8883 with TLS; 8083 with --ws]"),
@@ -140,12 +138,6 @@ def with_property_options(arguments: list[str]) -> list[str]:
             raise click.UsageError(f"-D {' '.join(named)} is not known; there are: {known}")
         found.append(_PROPERTIES[named])
     return found
-
-
-def connection_options(command: Command) -> Command:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,26 +5,19 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, BinaryIO, Final, TypeVar
+from typing import BinaryIO
 
 import click
 
 from iot_mqtt.app.client.formats import BadFormat, Piece, printer
+from iot_mqtt.app.terminal import together
 from iot_mqtt.codec import Publish
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-_OPTIONS: Final = (
+output_options = together(
     click.option("-v", "--verbose", is_flag=True, help="Print topic and payload."),
     click.option("-F", "--format", help="Print in this format: %t topic, %p payload, %j JSON, ...; as mosquitto_sub."),
     click.option("-N", "no_end", is_flag=True, help="No end of line behind each message."),
 )
-
-
-def output_options(command: Command) -> Command:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 class Output:

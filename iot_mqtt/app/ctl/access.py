@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, on_node, say_missing
+from iot_mqtt.app.ctl.command import delete_command, limit_option, list_command, on_node, say_missing
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import Column, Json, field, fields, moment, plain, print_done, print_items, print_json
+from iot_mqtt.app.terminal import Column, Json, field, fields, moment, plain, print_items, print_json
 
 
 def _ends(item: Json) -> str:
@@ -37,12 +37,7 @@ def tokens() -> None:
     """Tokens of the API: with a role, a scope and an end, known on every node."""
 
 
-@tokens.command("list")
-@limit_option
-@on_node
-def tokens_list(node: Node, as_json: bool, limit: int | None) -> None:
-    """List tokens. What they are made of is never shown again."""
-    print_items(_TOKENS, node.items("tokens", query={}, limit=limit), as_json)
+list_command(tokens, "tokens", _TOKENS, "List tokens. What they are made of is never shown again.")
 
 
 @tokens.command("make")
@@ -78,13 +73,7 @@ def tokens_make(
         click.echo(made["token"])
 
 
-@tokens.command("delete")
-@click.argument("id")
-@on_node
-def tokens_delete(node: Node, as_json: bool, id: str) -> None:
-    """Take a token back, on every node within a second."""
-    node.delete("tokens", id)
-    print_done({"deleted": id}, as_json)
+delete_command(tokens, "delete", "tokens/{id}", "deleted", "Take a token back, on every node within a second.")
 
 
 @click.group()
@@ -131,7 +120,7 @@ def audit_verify(node: Node, as_json: bool, expected: str | None) -> None:
     Each record has the hash of the one before. Note that of the last change in another place: who can write the node's
     files could write all of them anew. Older records are removed to make room: it says from when on they are there.
     """
-    found = node.get("audit", "verify", query={} if expected is None else {"hash": expected})
+    found = node.get("audit", "verify", query={"hash": expected})
     if as_json:
         print_json(found)
     else:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.passwords import ask_password, password_stdin_option
-from iot_mqtt.app.terminal import Column, Json, fields, moment, print_done, print_form, print_items, print_json
+from iot_mqtt.app.terminal import Column, fields, moment, print_columns
 
 _ROLES = click.Choice(["viewer", "operator", "admin"])
 _ADMINS = (
@@ -24,12 +24,7 @@ def admins() -> None:
     """Users of the admin port, with a role: they log in with a browser. Scripts have tokens."""
 
 
-@admins.command("list")
-@limit_option
-@on_node
-def admins_list(node: Node, as_json: bool, limit: int | None) -> None:
-    """List admin users. Passwords are never shown."""
-    print_items(_ADMINS, node.items("admins", query={}, limit=limit), as_json)
+list_command(admins, "admins", _ADMINS, "List admin users. Passwords are never shown.")
 
 
 @admins.command("add")
@@ -41,7 +36,7 @@ def admins_list(node: Node, as_json: bool, limit: int | None) -> None:
 def admins_add(node: Node, as_json: bool, name: str, role: str, password_stdin: bool, must_change: bool) -> None:
     """Add the admin user NAME; asks for the password."""
     body = {"name": name, "role": role, "password": ask_password(password_stdin), "must_change": must_change}
-    _show(node.post("admins", body=body), as_json)
+    print_columns(_ADMINS, node.post("admins", body=body), as_json)
 
 
 @admins.command("password")
@@ -52,7 +47,7 @@ def admins_add(node: Node, as_json: bool, name: str, role: str, password_stdin: 
 def admins_password(node: Node, as_json: bool, name: str, password_stdin: bool, must_change: bool) -> None:
     """Set the password of NAME; who is logged in as NAME is not any more."""
     body = {"password": ask_password(password_stdin), "must_change": must_change}
-    _show(node.post("admins", name, body=body), as_json)
+    print_columns(_ADMINS, node.post("admins", name, body=body), as_json)
 
 
 @admins.command("role")
@@ -61,16 +56,16 @@ def admins_password(node: Node, as_json: bool, name: str, password_stdin: bool, 
 @on_node
 def admins_role(node: Node, as_json: bool, name: str, role: str) -> None:
     """Give NAME another role; who is logged in as NAME is not any more."""
-    _show(node.post("admins", name, body={"role": role}), as_json)
+    print_columns(_ADMINS, node.post("admins", name, body={"role": role}), as_json)
 
 
-@admins.command("remove")
-@click.argument("name")
-@on_node
-def admins_remove(node: Node, as_json: bool, name: str) -> None:
-    """Remove NAME; who is logged in as NAME is not any more, on every node within a second."""
-    node.delete("admins", name)
-    print_done({"removed": name}, as_json)
+delete_command(
+    admins,
+    "remove",
+    "admins/{name}",
+    "removed",
+    "Remove NAME; who is logged in as NAME is not any more, on every node within a second.",
+)
 
 
 @admins.command("unlock")
@@ -78,11 +73,4 @@ def admins_remove(node: Node, as_json: bool, name: str) -> None:
 @on_node
 def admins_unlock(node: Node, as_json: bool, name: str) -> None:
     """Forget wrong passwords at NAME, on every node: the next one is looked at at once."""
-    _show(node.post("admins", name, "unlock", body={}), as_json)
-
-
-def _show(admin: Json, as_json: bool) -> None:
-    if as_json:
-        print_json(admin)
-    else:
-        print_form((column.title.lower(), column.text(admin)) for column in _ADMINS)
+    print_columns(_ADMINS, node.post("admins", name, "unlock", body={}), as_json)

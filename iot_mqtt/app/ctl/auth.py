@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
 from iot_mqtt.app.ctl.limits import SAID
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.rights_question import answer_and_exit, print_answer, question_options
@@ -29,12 +29,7 @@ def auth_rules() -> None:
     """Rules of the grid: the same on every node, behind those of the ACL file, in the order of their names."""
 
 
-@auth_rules.command("list")
-@limit_option
-@on_node
-def rules_list(node: Node, as_json: bool, limit: int | None) -> None:
-    """List the documents of rules."""
-    print_items(_RULES, node.items("auth", "rules", query={}, limit=limit), as_json)
+list_command(auth_rules, "auth/rules", _RULES, "List the documents of rules.")
 
 
 @auth_rules.command("show")
@@ -63,13 +58,7 @@ def rules_set(node: Node, as_json: bool, name: str, file: TextIO, version: int |
         click.echo("! the node does not ask for rules of the grid: auth.acl_grid is false", err=True)
 
 
-@auth_rules.command("delete")
-@click.argument("name")
-@on_node
-def rules_delete(node: Node, as_json: bool, name: str) -> None:
-    """Take the document NAME away."""
-    node.delete("auth", "rules", name)
-    print_done({"deleted": name}, as_json)
+delete_command(auth_rules, "delete", "auth/rules/{name}", "deleted", "Take the document NAME away.")
 
 
 @auth.command("may")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import Column, Json, field, fields, moment, plain, print_done, print_items, print_json
+from iot_mqtt.app.terminal import Column, Json, field, fields, moment, plain, print_json
 
 
 def _whom(item: Json) -> str:
@@ -30,12 +30,7 @@ def bans() -> None:
     """Who is not let in, whoever he is: known on every node, seen within a second."""
 
 
-@bans.command("list")
-@limit_option
-@on_node
-def bans_list(node: Node, as_json: bool, limit: int | None) -> None:
-    """List bans. CAUSE: operator, or what a node has imposed one for."""
-    print_items(_BANS, node.items("bans", query={}, limit=limit), as_json)
+list_command(bans, "bans", _BANS, "List bans. CAUSE: operator, or what a node has imposed one for.")
 
 
 @bans.command("add")
@@ -63,10 +58,4 @@ def bans_add(
         click.echo(made["id"])
 
 
-@bans.command("remove")
-@click.argument("id")
-@on_node
-def bans_remove(node: Node, as_json: bool, id: str) -> None:
-    """Take a ban back."""
-    node.delete("bans", id)
-    print_done({"removed": id}, as_json)
+delete_command(bans, "remove", "bans/{id}", "removed", "Take a ban back.")

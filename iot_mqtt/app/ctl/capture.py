@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from iot_mqtt.app.ctl.command import on_node
+from iot_mqtt.app.ctl.command import delete_command, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import NODE, field, fields, numbers, print_done, print_items, print_one
+from iot_mqtt.app.terminal import NODE, field, fields, numbers, print_items, print_one
 
 
 @click.group()
@@ -42,10 +42,4 @@ def capture_list(node: Node, as_json: bool) -> None:
     print_items(_CAPTURES, node.listed("captures"), as_json)
 
 
-@capture.command("stop")
-@click.argument("id")
-@on_node
-def capture_stop(node: Node, as_json: bool, id: str) -> None:
-    """End one; its file stays."""
-    node.delete("captures", id)
-    print_done({"stopped": id}, as_json)
+delete_command(capture, "stop", "captures/{id}", "stopped", "End one; its file stays.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import NODE, at, field, fields, numbers, print_done, print_items, print_one
+from iot_mqtt.app.terminal import NODE, at, field, fields, numbers, print_one
 
 
 @click.group()
@@ -23,17 +23,16 @@ _CLIENTS = (
 )
 
 
-@clients.command("list")
-@click.option("--prefix", help="Only client ids that begin like this.")
-@click.option("--user", help="Only of this user; empty: of none.")
-@click.option("--address", help="Only from this address or network.")
-@click.option("--listener", help="Only at this listener.")
-@limit_option
-@on_node
-def clients_list(node: Node, as_json: bool, limit: int | None, **asked: str | None) -> None:
-    """List connected clients."""
-    query = {name: value for name, value in asked.items() if value is not None}
-    print_items(_CLIENTS, node.items("clients", query=query, limit=limit), as_json)
+list_command(
+    clients,
+    "clients",
+    _CLIENTS,
+    "List connected clients.",
+    click.option("--prefix", help="Only client ids that begin like this."),
+    click.option("--user", help="Only of this user; empty: of none."),
+    click.option("--address", help="Only from this address or network."),
+    click.option("--listener", help="Only at this listener."),
+)
 
 
 @clients.command("show")
@@ -44,10 +43,4 @@ def clients_show(node: Node, as_json: bool, client: str) -> None:
     print_one(node.get("clients", client), as_json)
 
 
-@clients.command("kick")
-@click.argument("client")
-@on_node
-def clients_kick(node: Node, as_json: bool, client: str) -> None:
-    """Close a client's connection; it may come back."""
-    node.delete("clients", client)
-    print_done({"kicked": client}, as_json)
+delete_command(clients, "kick", "clients/{client}", "kicked", "Close a client's connection; it may come back.")

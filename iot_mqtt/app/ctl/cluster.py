@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import on_node
+from iot_mqtt.app.ctl.command import delete_command, on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.room import room
 from iot_mqtt.app.progress import Bar
@@ -179,17 +179,17 @@ def _copies(missing: int | None) -> str:
     return f"{missing} partitions lack one: take no grid server away" if missing else "complete"
 
 
-@cluster.command("remove")
-@click.argument("name")
-@on_node
-def cluster_remove(node: Node, as_json: bool, name: str) -> None:
+delete_command(
+    cluster,
+    "remove",
+    "cluster/nodes/{name}",
+    "removed",
     """NAME is gone for good: the next new node gets its number.
 
     It is stopped, and others have taken its sessions over. Sessions are still owed what its log has, and the uplink
     too. Should it start again, it is a new node.
-    """
-    node.delete("cluster", "nodes", name)
-    print_done({"removed": name}, as_json)
+    """,
+)
 
 
 # Evening out.

@@ -10,7 +10,7 @@ import click
 
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.target import Target
-from iot_mqtt.app.terminal import NumberRange, plain, uncut
+from iot_mqtt.app.terminal import Column, NumberRange, plain, print_done, print_items, together, uncut
 
 if TYPE_CHECKING:
     from iot_mqtt.app.ctl.node import Node
@@ -28,37 +28,31 @@ def _remember(context: click.Context, parameter: click.Parameter, value: object)
 _target_option = partial(click.option, callback=_remember, expose_value=False)
 
 
-def target_options(command: Command) -> Command:
-    options = (
-        _target_option("--url", envvar="IOT_MQTT_CTL_URL", help="Base URL of the admin port."),
-        _target_option("--token", envvar="IOT_MQTT_CTL_TOKEN", help="Token; better in IOT_MQTT_CTL_TOKEN than here."),
-        _target_option(
-            "--cacert",
-            type=click.Path(exists=True, dir_okay=False),
-            envvar="IOT_MQTT_CTL_CACERT",
-            help="Authorities that may have signed the certificate of an https URL, as PEM.",
-        ),
-        _target_option("--cert", type=click.Path(exists=True, dir_okay=False), help="Certificate of this client."),
-        _target_option("--cert-key", type=click.Path(exists=True, dir_okay=False), help="Key of that certificate."),
-        _target_option("--data-dir", type=click.Path(file_okay=False), help="Data directory of the node."),
-        _target_option(
-            "--config", "-c", type=click.Path(exists=True, dir_okay=False), help="The node's configuration."
-        ),
-        _target_option("--on", metavar="NODE", help="Node of the cluster that it is about; without it, all or any."),
-        _target_option("--json", "as_json", is_flag=True, help="Print JSON."),
-        _target_option("--wide", is_flag=True, help="Do not cut tables to the width of the terminal."),
-        _target_option(
-            "--watch",
-            type=NumberRange(0.2),
-            is_flag=False,
-            flag_value=2.0,
-            metavar="[SECONDS]",
-            help="Show it again every 2 (or so many) seconds; for what only looks. Last, or with =.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+target_options = together(
+    _target_option("--url", envvar="IOT_MQTT_CTL_URL", help="Base URL of the admin port."),
+    _target_option("--token", envvar="IOT_MQTT_CTL_TOKEN", help="Token; better in IOT_MQTT_CTL_TOKEN than here."),
+    _target_option(
+        "--cacert",
+        type=click.Path(exists=True, dir_okay=False),
+        envvar="IOT_MQTT_CTL_CACERT",
+        help="Authorities that may have signed the certificate of an https URL, as PEM.",
+    ),
+    _target_option("--cert", type=click.Path(exists=True, dir_okay=False), help="Certificate of this client."),
+    _target_option("--cert-key", type=click.Path(exists=True, dir_okay=False), help="Key of that certificate."),
+    _target_option("--data-dir", type=click.Path(file_okay=False), help="Data directory of the node."),
+    _target_option("--config", "-c", type=click.Path(exists=True, dir_okay=False), help="The node's configuration."),
+    _target_option("--on", metavar="NODE", help="Node of the cluster that it is about; without it, all or any."),
+    _target_option("--json", "as_json", is_flag=True, help="Print JSON."),
+    _target_option("--wide", is_flag=True, help="Do not cut tables to the width of the terminal."),
+    _target_option(
+        "--watch",
+        type=NumberRange(0.2),
+        is_flag=False,
+        flag_value=2.0,
+        metavar="[SECONDS]",
+        help="Show it again every 2 (or so many) seconds; for what only looks. Last, or with =.",
+    ),
+)
 
 
 def on_node(command: Callable[..., None]) -> Callable[..., None]:
@@ -100,3 +94,34 @@ def say_missing(missing: Mapping[str, str]) -> None:
 
 
 limit_option = click.option("--limit", type=click.IntRange(min=1), help="At most so many; without it, all.")
+
+
+def list_command(
+    group: click.Group,
+    path: str,
+    columns: tuple[Column, ...],
+    help: str,
+    *options: Callable[[Command], Command],
+    name: str = "list",
+) -> None:
+    """Give a group the command that lists what is at ``path``; the names of its options are those of the API."""
+
+    def command(node: Node, as_json: bool, limit: int | None, **query: object) -> None:
+        print_items(columns, node.items(*path.split("/"), query=query, limit=limit), as_json)
+
+    group.command(name, help=help)(together(*options, limit_option)(on_node(command)))
+
+
+def delete_command(group: click.Group, name: str, path: str, done: str, help: str, type: Any = None) -> None:
+    """Give a group the command that deletes what is at ``path``, such as ``clients/{client}``, where the command's
+    argument stands in braces. Then it says ``done`` of it.
+    """
+    parts = path.split("/")
+    (argument,) = (part.strip("{}") for part in parts if part.startswith("{"))
+
+    @group.command(name, help=help)
+    @click.argument(argument, type=type)
+    @on_node
+    def command(node: Node, as_json: bool, **given: object) -> None:
+        node.delete(*(part.format(**given) for part in parts))
+        print_done({done: given[argument]}, as_json)

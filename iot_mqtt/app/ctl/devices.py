@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.command import delete_command, limit_option, list_command, on_node
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import (
@@ -53,15 +53,14 @@ _COMMANDS = (
 )
 
 
-@commands.command("list")
-@click.option("--target", help="Only of this client, gateway or GATEWAY/DEVICE.")
-@click.option("--state", type=click.Choice(_STATES), help="Only in this state.")
-@limit_option
-@on_node
-def commands_list(node: Node, as_json: bool, target: str | None, state: str | None, limit: int | None) -> None:
-    """List commands; those that are over can be seen for a time."""
-    query = {name: value for name, value in (("target", target), ("state", state)) if value is not None}
-    print_items(_COMMANDS, node.items("commands", query=query, limit=limit), as_json)
+list_command(
+    commands,
+    "commands",
+    _COMMANDS,
+    "List commands; those that are over can be seen for a time.",
+    click.option("--target", help="Only of this client, gateway or GATEWAY/DEVICE."),
+    click.option("--state", type=click.Choice(_STATES), help="Only in this state."),
+)
 
 
 def _print(found: Json, as_json: bool) -> None:
@@ -81,17 +80,13 @@ def _screen(found: Json) -> Iterator[tuple[str, str]]:
 _target_option = click.option("--target", help="The one to this target, where commands to several clients have the id.")
 
 
-def _of(target: str | None) -> dict[str, str]:
-    return {} if target is None else {"target": target}
-
-
 @commands.command("show")
 @click.argument("command")
 @_target_option
 @on_node
 def commands_show(node: Node, as_json: bool, command: str, target: str | None) -> None:
     """Show one command with its body."""
-    _print(node.get("commands", command, query=_of(target)), as_json)
+    _print(node.get("commands", command, query={"target": target}), as_json)
 
 
 @commands.command("send")
@@ -125,7 +120,7 @@ def commands_send(
     until = time.monotonic() + (wait or 0)
     while found["state"] in _GOES_ON and time.monotonic() < until:
         time.sleep(_POLL_SECONDS)
-        found = node.get("commands", found["id"], query=_of(target))
+        found = node.get("commands", found["id"], query={"target": target})
     _print(found, as_json)
     if found["state"] != "acked" and (wait is not None or found["state"] not in _GOES_ON):
         raise CtlError(f"the command is {found['state']}")
@@ -137,7 +132,7 @@ def commands_send(
 @on_node
 def commands_cancel(node: Node, as_json: bool, command: str, target: str | None) -> None:
     """Take back a command that was not sent."""
-    node.delete("commands", command, query=_of(target))
+    node.delete("commands", command, query={"target": target})
     print_done({"cancelled": command}, as_json)
 
 
@@ -160,8 +155,7 @@ _DEVICES = (
 @on_node
 def devices_list(node: Node, as_json: bool, gateway: str | None, limit: int | None) -> None:
     """List gateways and devices."""
-    query = {} if gateway is None else {"gateway": gateway}
-    found = node.items("devices", query=query, limit=limit)
+    found = node.items("devices", query={"gateway": gateway}, limit=limit)
     print_items(_DEVICES, found if as_json else map(_counted, found), as_json)
 
 
@@ -189,13 +183,13 @@ def devices_sequence(node: Node, as_json: bool, gateway: str) -> None:
     print_one(node.get("devices", gateway, "sequence"), as_json)
 
 
-@devices.command("forget-sequence")
-@click.argument("gateway")
-@on_node
-def devices_forget_sequence(node: Node, as_json: bool, gateway: str) -> None:
-    """Take none of the frames of GATEWAY for a repetition any more: it counts anew from its next login."""
-    node.delete("devices", gateway, "sequence")
-    print_done({"forgotten": gateway}, as_json)
+delete_command(
+    devices,
+    "forget-sequence",
+    "devices/{gateway}/sequence",
+    "forgotten",
+    "Take none of the frames of GATEWAY for a repetition any more: it counts anew from its next login.",
+)
 
 
 @click.group()
@@ -240,13 +234,13 @@ def shadow_set(node: Node, as_json: bool, target: str, values: tuple[str, ...], 
     _print_shadow(node.post("shadows", target, body=order), as_json)
 
 
-@shadow.command("forget")
-@click.argument("target")
-@on_node
-def shadow_forget(node: Node, as_json: bool, target: str) -> None:
-    """Forget what TARGET reported, and whose device it is: another user's may report from then on."""
-    node.delete("shadows", target)
-    print_done({"forgotten": target}, as_json)
+delete_command(
+    shadow,
+    "forget",
+    "shadows/{target}",
+    "forgotten",
+    "Forget what TARGET reported, and whose device it is: another user's may report from then on.",
+)
 
 
 def _pair(text: str) -> tuple[str, Any]:

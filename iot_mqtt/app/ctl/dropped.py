@@ -37,8 +37,7 @@ def dropped(node: Node, as_json: bool, limit: int, **wanted: Any) -> None:
 
     Of all nodes, the newest first; below it the sums by reason.
     """
-    query = {name: value for name, value in wanted.items() if value is not None}
-    found = node.get("dropped", query={**query, "limit": str(limit)})
+    found = node.get("dropped", query={**wanted, "limit": limit})
     node.note_missing(found)
     if as_json:
         print_json(found)

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import Column, Json, fields, plain, print_done, print_form, print_items, print_json
+from iot_mqtt.app.terminal import Column, fields, plain, print_columns, print_items
 
 
 def _any(name: str) -> Column:
@@ -31,12 +31,7 @@ def limits() -> None:
     """Who may use up how much: limits of the grid, changed within a second."""
 
 
-@limits.command("list")
-@limit_option
-@on_node
-def limits_list(node: Node, as_json: bool, limit: int | None) -> None:
-    """List the documents of limits. Limits of single users are shown by `ctl users`."""
-    print_items(_RULES, node.items("limits", query={}, limit=limit), as_json)
+list_command(limits, "limits", _RULES, "List the documents of limits. Limits of single users are shown by `ctl users`.")
 
 
 @limits.command("show")
@@ -44,7 +39,7 @@ def limits_list(node: Node, as_json: bool, limit: int | None) -> None:
 @on_node
 def limits_show(node: Node, as_json: bool, name: str) -> None:
     """Show one document of limits."""
-    _show(node.get("limits", name), as_json)
+    print_columns(_RULES, node.get("limits", name), as_json)
 
 
 @limits.command("set")
@@ -68,16 +63,10 @@ def limits_set(node: Node, as_json: bool, name: str, limits: tuple[str, ...], **
     class                 device or application
     """  # noqa: D301 - a sign of click's
     body = {what: value for what, value in who.items() if value is not None}
-    _show(node.post("limits", name, body=body | dict(map(assignment, limits))), as_json)
+    print_columns(_RULES, node.post("limits", name, body=body | dict(map(assignment, limits))), as_json)
 
 
-@limits.command("remove")
-@click.argument("name")
-@on_node
-def limits_remove(node: Node, as_json: bool, name: str) -> None:
-    """Take the document NAME away."""
-    node.delete("limits", name)
-    print_done({"removed": name}, as_json)
+delete_command(limits, "remove", "limits/{name}", "removed", "Take the document NAME away.")
 
 
 @limits.command("explain")
@@ -100,10 +89,3 @@ def assignment(text: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
-
-
-def _show(rule: Json, as_json: bool) -> None:
-    if as_json:
-        print_json(rule)
-    else:
-        print_form((column.title.lower(), column.text(rule)) for column in _RULES)

@@ -8,9 +8,9 @@ import click
 import yaml
 
 from iot_mqtt.app.config.yaml_loader import yaml_of
-from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import NODE, Column, Json, fields, numbers, print_done, print_items, print_one
+from iot_mqtt.app.terminal import NODE, Column, Json, fields, numbers, print_one
 
 _LISTENERS = (
     *fields(name="NAME"),
@@ -28,12 +28,12 @@ def listeners() -> None:
     """The ports that clients connect to."""
 
 
-@listeners.command("list")
-@limit_option
-@on_node
-def listeners_list(node: Node, as_json: bool, limit: int | None) -> None:
-    """List the listeners, open or not. SAID BY: the highest layer of the configuration that has a key of it."""
-    print_items(_LISTENERS, node.items("listeners", query={}, limit=limit), as_json)
+list_command(
+    listeners,
+    "listeners",
+    _LISTENERS,
+    "List the listeners, open or not. SAID BY: the highest layer of the configuration that has a key of it.",
+)
 
 
 @listeners.command("open")
@@ -51,13 +51,13 @@ def listeners_open(node: Node, as_json: bool, name: str, keys: tuple[str, ...]) 
     print_one(node.post("listeners", name, body=tree_of(keys)), as_json)
 
 
-@listeners.command("close")
-@click.argument("name")
-@on_node
-def listeners_close(node: Node, as_json: bool, name: str) -> None:
-    """Close the port NAME, now and after each restart: its clients are disconnected (version 5: 0x98)."""
-    node.delete("listeners", name)
-    print_done({"closed": name}, as_json)
+delete_command(
+    listeners,
+    "close",
+    "listeners/{name}",
+    "closed",
+    "Close the port NAME, now and after each restart: its clients are disconnected (version 5: 0x98).",
+)
 
 
 def tree_of(keys: tuple[str, ...]) -> Json:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.room import room
@@ -22,7 +22,6 @@ from iot_mqtt.app.terminal import (
     moment,
     numbers,
     plain,
-    print_done,
     print_items,
     print_json,
     print_screen,
@@ -89,12 +88,7 @@ _GENERATIONS = (
 )
 
 
-@log.command("generations")
-@limit_option
-@on_node
-def log_generations(node: Node, as_json: bool, limit: int | None) -> None:
-    """The parts by time, which are dropped whole."""
-    print_items(_GENERATIONS, node.items("log", "generations", query={}, limit=limit), as_json)
+list_command(log, "log/generations", _GENERATIONS, "The parts by time, which are dropped whole.", name="generations")
 
 
 _STREAMS = (
@@ -107,14 +101,14 @@ _STREAMS = (
 )
 
 
-@log.command("streams")
-@click.option("--generation", type=click.IntRange(min=0), help="Only of this generation.")
-@limit_option
-@on_node
-def log_streams(node: Node, as_json: bool, generation: int | None, limit: int | None) -> None:
-    """The parts by the structure of topics, which readers of other topics pass over."""
-    query = {} if generation is None else {"generation": str(generation)}
-    print_items(_STREAMS, node.items("log", "streams", query=query, limit=limit), as_json)
+list_command(
+    log,
+    "log/streams",
+    _STREAMS,
+    "The parts by the structure of topics, which readers of other topics pass over.",
+    click.option("--generation", type=click.IntRange(min=0), help="Only of this generation."),
+    name="streams",
+)
 
 
 _MESSAGES = (
@@ -127,22 +121,22 @@ _MESSAGES = (
 )
 
 
-@log.command("messages")
-@click.argument("filter", default="#")
-@click.option(
-    "--since", default="1h", show_default=True, help="So long ago (90s, 15m, 12h, 7d), or a time of ISO 8601."
-)
-@click.option("--until", help="The same; without it, to the end.")
-@limit_option
-@on_node
-def log_messages(node: Node, as_json: bool, limit: int | None, **wanted: str | None) -> None:
+list_command(
+    log,
+    "log/messages",
+    _MESSAGES,
     """What the logs of all nodes hold of a filter, in the order in which it came.
 
     That is what durable sessions want or wanted, what goes up, and what log.record names. To have it as messages of
     MQTT, subscribe to $replay/1h/FILTER.
-    """
-    query = {name: value for name, value in wanted.items() if value is not None}
-    print_items(_MESSAGES, node.items("log", "messages", query=query, limit=limit), as_json)
+    """,
+    click.argument("filter", default="#"),
+    click.option(
+        "--since", default="1h", show_default=True, help="So long ago (90s, 15m, 12h, 7d), or a time of ISO 8601."
+    ),
+    click.option("--until", help="The same; without it, to the end."),
+    name="messages",
+)
 
 
 @log.command("verify")
@@ -177,10 +171,11 @@ def _print_verification(found: Json) -> None:
         click.echo(f"every page is readable (checked in {span(found['ended_at'] - found['began_at'])})")
 
 
-@log.command("drop")
-@click.argument("generation", type=click.IntRange(min=0))
-@on_node
-def log_drop(node: Node, as_json: bool, generation: int) -> None:
-    """Drop a closed generation. What sessions had still to get of it is counted as dropped, by session."""
-    node.delete("log", "generations", str(generation))
-    print_done({"dropped": generation}, as_json)
+delete_command(
+    log,
+    "drop",
+    "log/generations/{generation}",
+    "dropped",
+    "Drop a closed generation. What sessions had still to get of it is counted as dropped, by session.",
+    type=click.IntRange(min=0),
+)

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.command import list_command, on_node
 from iot_mqtt.app.ctl.node import PAGE, Node
-from iot_mqtt.app.terminal import at, field, numbers, print_done, print_items, print_json, print_one
+from iot_mqtt.app.terminal import at, field, numbers, print_done, print_json, print_one
 
 
 @click.group()
@@ -27,13 +27,13 @@ _RETAINED = (
 )
 
 
-@retained.command("list")
-@click.option("--filter", "filter_", default="#", show_default=True, help="Only what this MQTT filter matches.")
-@limit_option
-@on_node
-def retained_list(node: Node, as_json: bool, filter_: str, limit: int | None) -> None:
-    """List retained messages, without their payloads."""
-    print_items(_RETAINED, node.items("retained", query={"filter": filter_}, limit=limit), as_json)
+list_command(
+    retained,
+    "retained",
+    _RETAINED,
+    "List retained messages, without their payloads.",
+    click.option("--filter", default="#", show_default=True, help="Only what this MQTT filter matches."),
+)
 
 
 @retained.command("show")

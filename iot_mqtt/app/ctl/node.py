@@ -23,6 +23,8 @@ from iot_mqtt.admin.paths import path_of
 from iot_mqtt.app.ctl.errors import CtlError
 
 Json = Any
+#: What is asked of a list, by name; None: nothing.
+Query = Mapping[str, object]
 
 #: Items asked for at once.
 PAGE = 1000
@@ -52,7 +54,7 @@ class Node:
         self.patience = _TIMEOUT
         self._opener = opener or tokens_opener()
 
-    def get(self, *path: str, query: Mapping[str, str] | None = None) -> Json:
+    def get(self, *path: str, query: Query | None = None) -> Json:
         return json.loads(self._send("GET", self._api(path, query)))
 
     def listed(self, *path: str) -> list[Json]:
@@ -61,7 +63,7 @@ class Node:
         self.note_missing(found)
         return list(found["items"])
 
-    def delete(self, *path: str, query: Mapping[str, str] | None = None) -> Json:
+    def delete(self, *path: str, query: Query | None = None) -> Json:
         """What the node says of it; None if it has nothing to say."""
         said = self._send("DELETE", self._api(path, query))
         return json.loads(said) if said else None
@@ -77,7 +79,7 @@ class Node:
         """A page outside the API, as it is."""
         return self._send("GET", path).decode()
 
-    def items(self, *path: str, query: Mapping[str, str], limit: int | None) -> Iterator[Json]:
+    def items(self, *path: str, query: Query, limit: int | None) -> Iterator[Json]:
         """The items of all pages, fetched as they are needed."""
         pages = self.pages(*path, query=query, limit=limit)
         return islice((item for page in pages for item in page["items"]), limit)
@@ -86,7 +88,7 @@ class Node:
         """Remember who did not answer."""
         self.missing.update((one["node"], one["reason"]) for one in page.get("missing", ()))
 
-    def pages(self, *path: str, query: Mapping[str, str], limit: int | None) -> Iterator[Json]:
+    def pages(self, *path: str, query: Query, limit: int | None) -> Iterator[Json]:
         """All pages, fetched as they are needed, for whoever wants so many items."""
         size = min(PAGE, limit or PAGE)
         after: dict[str, str] = {}
@@ -98,13 +100,14 @@ class Node:
                 return
             after = {"after": page["after"]}
 
-    def _api(self, path: tuple[str, ...], query: Mapping[str, str] | None = None) -> str:
-        asked = {**self._about, **(query or {})}
+    def _api(self, path: tuple[str, ...], query: Query | None = None) -> str:
+        given = {name: _worded(value) for name, value in (query or {}).items() if value is not None}
+        asked = {**self._about, **given}
         with _text():
             text = "/api/v1/" + path_of(path)
             return f"{text}?{urlencode(asked)}" if asked else text
 
-    def events(self, *path: str, query: Mapping[str, str]) -> Iterator[tuple[str, Json]]:
+    def events(self, *path: str, query: Query) -> Iterator[tuple[str, Json]]:
         """Kind and value of events as they come, until the stream ends."""
         with self._open("GET", self._api(path, query)) as response, _failures(self.url):
             kind = ""
@@ -139,6 +142,11 @@ def _text() -> Iterator[None]:
     except UnicodeEncodeError as error:
         shown = error.object[error.start : error.end].encode("ascii", "backslashreplace").decode()
         raise CtlError(f"an argument is no text in UTF-8: it has {shown}") from error
+
+
+def _worded(value: object) -> str:
+    """As the API takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _encoded(body: Json) -> bytes:

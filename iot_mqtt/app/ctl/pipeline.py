@@ -71,8 +71,7 @@ _LETTERS = (
 @on_node
 def pipeline_alarms(node: Node, as_json: bool, limit: int | None, contains: str | None, active: bool | None) -> None:
     """Alarms that the rules have raised, the newest first."""
-    query = {} if active is None else {"active": str(active).lower()}
-    query |= {} if contains is None else {"contains": contains}
+    query = {"active": active, "contains": contains}
     print_items(_ALARMS, node.items("pipeline", "alarms", query=query, limit=limit or 100), as_json)
 
 
@@ -82,5 +81,5 @@ def pipeline_alarms(node: Node, as_json: bool, limit: int | None, contains: str 
 @on_node
 def pipeline_letters(node: Node, as_json: bool, limit: int | None, contains: str | None) -> None:
     """Records that became no readings, the newest first, with the beginning of what was published."""
-    query = {} if contains is None else {"contains": contains}
-    print_items(_LETTERS, node.items("pipeline", "dead_letters", query=query, limit=limit or 100), as_json)
+    found = node.items("pipeline", "dead_letters", query={"contains": contains}, limit=limit or 100)
+    print_items(_LETTERS, found, as_json)

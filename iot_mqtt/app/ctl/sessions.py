@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.why import STATES, delivery_rows, flight_rows, kept
 from iot_mqtt.app.terminal import (
@@ -21,7 +21,6 @@ from iot_mqtt.app.terminal import (
     number,
     numbers,
     plain,
-    print_done,
     print_form,
     print_items,
     print_json,
@@ -53,19 +52,16 @@ _SESSIONS = (
 )
 
 
-@sessions.command("list")
-@click.option("--prefix", help="Only client ids that begin like this.")
-@click.option("--user", help="Only of this user; empty: of none.")
-@click.option("--connected/--away", default=None, help="Only of clients that are connected, or that are not.")
-@click.option("--state", type=click.Choice(tuple(STATES)), help="Only in this state.")
-@limit_option
-@on_node
-def sessions_list(node: Node, as_json: bool, limit: int | None, connected: bool | None, **asked: str | None) -> None:
-    """List sessions. BACKLOG: messages that wait in the log; LAG: batches of it that were not read yet."""
-    query = {name: value for name, value in asked.items() if value is not None}
-    if connected is not None:
-        query["connected"] = "true" if connected else "false"
-    print_items(_SESSIONS, node.items("sessions", query=query, limit=limit), as_json)
+list_command(
+    sessions,
+    "sessions",
+    _SESSIONS,
+    "List sessions. BACKLOG: messages that wait in the log; LAG: batches of it that were not read yet.",
+    click.option("--prefix", help="Only client ids that begin like this."),
+    click.option("--user", help="Only of this user; empty: of none."),
+    click.option("--connected/--away", default=None, help="Only of clients that are connected, or that are not."),
+    click.option("--state", type=click.Choice(tuple(STATES)), help="Only in this state."),
+)
 
 
 @sessions.command("show")
@@ -121,19 +117,15 @@ def _waiting(backlog: Json) -> str:
     return f"{messages}, {'' if backlog['complete'] else 'at least '}{size(backlog['bytes'])}"
 
 
-@sessions.command("kick")
-@click.argument("client")
-@on_node
-def sessions_kick(node: Node, as_json: bool, client: str) -> None:
-    """Close the connection of a session's client; the session stays."""
-    node.delete("clients", client)
-    print_done({"kicked": client}, as_json)
+delete_command(
+    sessions, "kick", "clients/{client}", "kicked", "Close the connection of a session's client; the session stays."
+)
 
 
-@sessions.command("purge")
-@click.argument("client")
-@on_node
-def sessions_purge(node: Node, as_json: bool, client: str) -> None:
-    """End a session and forget its subscriptions and all messages that wait for it."""
-    node.delete("sessions", client)
-    print_done({"purged": client}, as_json)
+delete_command(
+    sessions,
+    "purge",
+    "sessions/{client}",
+    "purged",
+    "End a session and forget its subscriptions and all messages that wait for it.",
+)

@@ -69,8 +69,7 @@ _LEVELS = ("clients", "sessions", "queued", "inflight", "waiting", "unexplained"
 @on_node
 def slow(node: Node, as_json: bool, limit: int | None, connected: bool | None) -> None:
     """For whom messages wait, or who does not read, and why."""
-    query = {} if connected is None else {"connected": str(connected).lower()}
-    print_items(_SLOW, node.items("slow", query=query, limit=limit or 100), as_json)
+    print_items(_SLOW, node.items("slow", query={"connected": connected}, limit=limit or 100), as_json)
 
 
 @click.command()

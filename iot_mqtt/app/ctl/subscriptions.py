@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.command import limit_option, list_command, on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import NODE, Column, field, fields, number, numbers, plain, print_done, print_items
 
@@ -38,9 +38,8 @@ def subscriptions() -> None:
 @on_node
 def subscriptions_list(node: Node, as_json: bool, client: str | None, topic: str | None, limit: int | None) -> None:
     """List subscriptions."""
-    asked = {"client_id": client, "topic": topic}
-    query = {name: value for name, value in asked.items() if value is not None}
-    print_items(_SUBSCRIPTIONS, node.items("subscriptions", query=query, limit=limit), as_json)
+    found = node.items("subscriptions", query={"client_id": client, "topic": topic}, limit=limit)
+    print_items(_SUBSCRIPTIONS, found, as_json)
 
 
 @subscriptions.command("add")
@@ -72,14 +71,7 @@ def routes() -> None:
     """Filters that somebody has subscribed to."""
 
 
-@routes.command("list")
-@_topic_option
-@limit_option
-@on_node
-def routes_list(node: Node, as_json: bool, topic: str | None, limit: int | None) -> None:
-    """List filters, and how many sessions have each."""
-    query = {} if topic is None else {"topic": topic}
-    print_items(_ROUTES, node.items("routes", query=query, limit=limit), as_json)
+list_command(routes, "routes", _ROUTES, "List filters, and how many sessions have each.", _topic_option)
 
 
 @click.group()
@@ -87,11 +79,11 @@ def groups() -> None:
     """Shared groups: subscriptions of which one member gets each message."""
 
 
-@groups.command("list")
-@limit_option
-@on_node
-def groups_list(node: Node, as_json: bool, limit: int | None) -> None:
+list_command(
+    groups,
+    "shared-groups",
+    _GROUPS,
     """List shared groups, with a line for each node that has members or messages. WAITING: messages at that node that
     no member has got yet; what waits for a group is the sum over its lines.
-    """
-    print_items(_GROUPS, node.items("shared-groups", query={}, limit=limit), as_json)
+    """,
+)

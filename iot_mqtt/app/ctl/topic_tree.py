@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
 
 import click
 
@@ -67,10 +65,5 @@ def topics_list(node: Node, as_json: bool, prefix: str, contains: str | None, li
     """List the level behind PREFIX (nothing: the first one)."""
     if prefix and not prefix.endswith("/"):
         prefix += "/"
-    asked = {"prefix": prefix, "contains": contains}
-    query = {name: value for name, value in asked.items() if value}
-    print_items(_TREE, _items(node, query, limit), as_json)
-
-
-def _items(node: Node, query: Mapping[str, str], limit: int | None) -> Iterator[Any]:
-    return node.items("topics", query=query, limit=limit)
+    query = {"prefix": prefix or None, "contains": contains or None}
+    print_items(_TREE, node.items("topics", query=query, limit=limit), as_json)

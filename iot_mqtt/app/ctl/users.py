@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
 from iot_mqtt.app.ctl.limits import assignment
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.passwords import ask_password, password_stdin_option
-from iot_mqtt.app.terminal import Column, Json, fields, plain, print_done, print_form, print_items, print_json
+from iot_mqtt.app.terminal import Column, Json, fields, plain, print_columns, together
 
 _USERS = (
     *fields(name="USER", enabled="ENABLED", password="PASSWORD", scram="SCRAM"),  # noqa: S106 - a heading
@@ -20,16 +19,10 @@ _USERS = (
     Column("LIMITS", lambda item: " ".join(f"{name}={plain(value)}" for name, value in item["limits"].items()) or "-"),
 )
 
-_password_options = (
+_password_options = together(
     password_stdin_option,
     click.option("--scram", is_flag=True, help="Let the user log in by SCRAM-SHA-256, too."),
 )
-
-
-def _with_password(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_password_options):
-        command = option(command)
-    return command
 
 
 @click.group()
@@ -37,14 +30,13 @@ def users() -> None:
     """Users of the grid: known on every node, changed within a second."""
 
 
-@users.command("list")
-@click.option("--contains", help="Only names with this part.")
-@limit_option
-@on_node
-def users_list(node: Node, as_json: bool, limit: int | None, contains: str | None) -> None:
-    """List users. PASSWORD: the kind of its hash; the hash itself is never shown."""
-    query = {"contains": contains} if contains else {}
-    print_items(_USERS, node.items("users", query=query, limit=limit), as_json)
+list_command(
+    users,
+    "users",
+    _USERS,
+    "List users. PASSWORD: the kind of its hash; the hash itself is never shown.",
+    click.option("--contains", help="Only names with this part."),
+)
 
 
 @users.command("show")
@@ -57,7 +49,7 @@ def users_show(node: Node, as_json: bool, user: str) -> None:
 
 @users.command("add")
 @click.argument("user")
-@_with_password
+@_password_options
 @click.option("--hash", "encoded", help="A hash that was made elsewhere: argon2id, bcrypt, or of mosquitto_passwd.")
 @click.option("--group", "groups", multiple=True, help="A group that the user is in; may be repeated.")
 @click.option("--client-id", "client_ids", multiple=True, help="Pattern of client ids that the user may have; repeat.")
@@ -85,7 +77,7 @@ def users_add(
 
 @users.command("passwd")
 @click.argument("user")
-@_with_password
+@_password_options
 @on_node
 def users_passwd(node: Node, as_json: bool, user: str, password_stdin: bool, scram: bool) -> None:
     """Set the password of USER. It is asked for at the next CONNECT; clients that are connected stay."""
@@ -135,19 +127,10 @@ def users_limits(node: Node, as_json: bool, user: str, limits: tuple[str, ...]) 
     _show(node.post("users", user, body={"limits": dict(map(assignment, limits))}), as_json)
 
 
-@users.command("delete")
-@click.argument("user")
-@on_node
-def users_delete(node: Node, as_json: bool, user: str) -> None:
-    """Delete USER, and disconnect who is in, on every node."""
-    node.delete("users", user)
-    print_done({"deleted": user}, as_json)
+delete_command(users, "delete", "users/{user}", "deleted", "Delete USER, and disconnect who is in, on every node.")
 
 
 def _show(user: Json, as_json: bool) -> None:
-    if as_json:
-        print_json(user)
-        return
-    print_form((column.title.lower(), column.text(user)) for column in _USERS)
-    if not user["in_chain"]:
+    print_columns(_USERS, user, as_json)
+    if not as_json and not user["in_chain"]:
         click.echo("! no listener asks for users of the grid: auth.chain has no link grid", err=True)

@@ -80,7 +80,7 @@ def run(*arguments: str) -> Result:
 def test_the_slow_are_listed_with_their_cause(node: FakeNode) -> None:
     """Control characters of a client id are spelled out."""
     said = run("slow", "--connected").output
-    assert node.asked == [("slow", {"connected": "true"})]
+    assert node.asked == [("slow", {"connected": True})]
     for part in ("inflight_full", "1 min 15 s", "2/2", "2.5 kB", "outbox_full 4", "its window is full"):
         assert part in said
     assert "\x1b" not in said
