@@ -60,7 +60,7 @@ COMMANDS = (
     ),
     LazyCommand(
         "migrate",
-        "iot_mqtt.app.backup.migrate_cli:migrate_command",
+        "iot_mqtt.app.backup.cli:migrate_command",
         "Carry all that a sole node keeps in DATA_DIR into the grid of a cluster.",
     ),
     LazyCommand(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -164,6 +164,22 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     raise AssertionError
+
+
+_LEVELS: Final = {"none": "there is room", "alarm": "ALARM", "full": "FULL: what would be stored is refused"}
+
+
+def room(used: int, limit: int, level: str, free: int | None = None) -> str:
+    """Bytes that are used, those that may be, and those that the file system still has."""
+    if not limit and not used:
+        return "not used"
+    left = "" if free is None else f", {size(free)} free"
+    said = _LEVELS.get(level, level)
+    if not limit and free is not None:
+        # Others have filled the file system; a share of nothing would say nothing.
+        return f"{size(used)}{left}, all of it kept by log.disk_reserve; {said}"
+    share = f" ({100 * used // limit} %)" if limit and used <= limit else ""
+    return f"{size(used)} of {size(limit)}{share}{left}; {said}"
 
 
 def print_items(columns: tuple[Column, ...], items: Iterable[Json], as_json: bool) -> None:

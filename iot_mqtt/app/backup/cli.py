@@ -1,4 +1,4 @@
-"""``iot-mqtt backup``. What it does is in docs/backup.md."""
+"""``iot-mqtt backup`` and ``iot-mqtt migrate``. What they do is in docs/backup.md."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Any, BinaryIO, TypeVar
 import click
 
 from iot_mqtt.app.backup.errors import BackupError
+from iot_mqtt.app.backup.files import Restored
+from iot_mqtt.app.backup.migration import Migrated, migrate
 from iot_mqtt.app.backup.running import run
 from iot_mqtt.app.backup.work import Report, Told, make, read, restore
 from iot_mqtt.app.config import Config, ConfigError, read_config
@@ -42,7 +44,7 @@ def backup_group() -> None:
     """
 
 
-def in_words(command: Command) -> Command:
+def _in_words(command: Command) -> Command:
     """What goes wrong in the words of who found it, and exit code 1."""
 
     @wraps(command)
@@ -76,7 +78,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="As JSON, for scrip
 @click.option("--files/--no-files", default=True, help="Also what this node keeps beside its grid.")
 @_json
 @config_options
-@in_words
+@_in_words
 def backup_make(
     file: Path, secret_file: Path | None, files: bool, as_json: bool, path: str | None, sets: tuple[str, ...]
 ) -> None:
@@ -104,7 +106,7 @@ async def _make(reactor: Any, *, config: Config, out: Any, secret: Secret | None
 @click.argument("file", type=_BACKUP)
 @_secret
 @_json
-@in_words
+@_in_words
 def backup_check(file: Path, secret_file: Path | None, as_json: bool) -> None:
     """Read a backup to its end, and say what is in it."""
     with file.open("rb") as opened:
@@ -119,7 +121,7 @@ def backup_check(file: Path, secret_file: Path | None, as_json: bool) -> None:
 @_secret
 @_json
 @config_options
-@in_words
+@_in_words
 def backup_restore(
     file: Path, secret_file: Path | None, as_json: bool, path: str | None, sets: tuple[str, ...]
 ) -> None:
@@ -143,7 +145,7 @@ def backup_restore(
 @_secret
 @click.option("--dir", "folder", type=click.Path(exists=True, file_okay=False), help="Where there is room for it.")
 @_json
-@in_words
+@_in_words
 def backup_rehearse(file: Path, secret_file: Path | None, folder: str | None, as_json: bool) -> None:
     """Put a backup into a directory that is removed afterwards, read its log through, and start a node on it."""
     from iot_mqtt.app.backup.rehearsal import rehearse
@@ -199,13 +201,42 @@ def _show(report: Report, as_json: bool) -> None:
         print_json({**told, "caches": report.caches, "passed_over": report.unknown})
     else:
         print_form((("grid", header.grid), ("made", f"{moment(header.made_at)} by iot-mqtt {header.version}")))
-        print_caches(report.caches)
+        _print_caches(report.caches)
     if report.unknown:
         first, *more = report.unknown
         text = f"{plain(first)} and {len(more)} more" if more else plain(first)
         click.echo(f"note: this release has no place for files of the backup and passes them over: {text}", err=True)
 
 
-def print_caches(caches: Told) -> None:
+def _print_caches(caches: Told) -> None:
     """As a table."""
     print_items(_COLUMNS, [{"cache": name, **sums} for name, sums in sorted(caches.items())], False)  # noqa: FBT003
+
+
+@click.command("migrate")
+@click.argument("data_dir", type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for scripts.")
+@config_options
+@_in_words
+def migrate_command(data_dir: Path, as_json: bool, path: str | None, sets: tuple[str, ...]) -> None:
+    """Carry all that a sole node keeps in DATA_DIR into the grid of a cluster.
+
+    The node is stopped, and so are the nodes of the cluster, whose grid is empty. The configuration is that of one of
+    those nodes. An interrupted command may be run again.
+    """
+    config, told = read_config(path, sets).config, Migrated()
+    with going_on(lambda: f"{told.doing}: {told.entries} entries, {size(told.bytes)}"):
+        migrating = partial(_migrate, config=config, source=data_dir, told=told)
+        restored = run(migrating, data_dir, Path(config.node.data_dir))
+    figures = {"sessions": told.sessions, "entries": told.entries, "bytes": told.bytes, "files": told.files}
+    if as_json:
+        print_json({**figures, "again": told.again, "caches": told.caches})
+    else:
+        print_form((name, size(value) if name == "bytes" else value) for name, value in figures.items())
+        _print_caches(told.caches or {})
+    for kept in restored.kept:
+        click.echo(f"note: {plain(str(kept))} is there already, and is another", err=True)
+
+
+async def _migrate(reactor: Any, *, config: Config, source: Path, told: Migrated) -> Restored:
+    return await migrate(reactor, config, source, told)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 import time
+from base64 import b64encode
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from iot_mqtt.app.client.messages import as_json
 from iot_mqtt.app.terminal import plain
-from iot_mqtt.codec import Publish
+from iot_mqtt.codec import Properties, Publish
 
 #: From a message and the time when it came to what stands for it.
 Piece = Callable[[Publish, float], bytes]
@@ -193,3 +193,38 @@ def printer(format: str | None, *, verbose: bool, json_lines: bool, ends: bool, 
         format = "%t %p" if verbose else "%p"
     piece = compiled(format, safe=safe)
     return lambda message, at: piece(message, at) + end
+
+
+def as_json(message: Publish, at: float) -> dict[str, Any]:
+    """Every name is always there; ``payload`` is null where it is no text."""
+    return {
+        "topic": message.topic.decode(),
+        "qos": message.qos,
+        "retain": message.retain,
+        "dup": message.dup,
+        "packet_id": message.packet_id or None,
+        "payload": text_of(message.payload),
+        "payload_base64": b64encode(message.payload).decode(),
+        "properties": properties_json(message.properties),
+        "received_at": round(at, 6),
+    }
+
+
+def properties_json(properties: Properties) -> dict[str, Any]:
+    correlation = properties.correlation_data
+    return {
+        "payload_format_indicator": properties.payload_format_indicator,
+        "message_expiry_interval": properties.message_expiry_interval,
+        "content_type": properties.content_type,
+        "response_topic": properties.response_topic,
+        "correlation_data": None if correlation is None else b64encode(correlation).decode(),
+        "subscription_identifiers": list(properties.subscription_identifiers),
+        "user_properties": [list(pair) for pair in properties.user_properties],
+    }
+
+
+def text_of(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,4 +1,6 @@
-"""``iot-mqtt ctl cluster`` and ``ctl node``: the cluster as one node sees it, and sending clients from node to node."""
+"""``iot-mqtt ctl cluster | nodes | node``: the cluster as one node sees it, its nodes as they see themselves, and
+sending clients from node to node.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,12 @@ import click
 
 from iot_mqtt.app.ctl.command import delete_command, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.ctl.room import room
 from iot_mqtt.app.progress import Bar
 from iot_mqtt.app.terminal import (
     Column,
     Json,
+    amount,
+    at,
     field,
     moment,
     number,
@@ -24,6 +27,8 @@ from iot_mqtt.app.terminal import (
     print_form,
     print_items,
     print_json,
+    print_one,
+    room,
     size,
     span,
 )
@@ -190,6 +195,37 @@ delete_command(
     too. Should it start again, it is a new node.
     """,
 )
+
+
+_NODES = (
+    field("node_id", "NODE"),
+    field("version"),
+    at("started_at", "STARTED"),
+    Column("UP", lambda item: span(item["uptime"]), right=True),
+    *numbers(clients="CLIENTS", sessions="SESSIONS", subscriptions="SUBS", retained="RETAINED"),
+    amount("retained_bytes", "KEPT"),
+    Column("DRAIN", lambda item: str(item["drain"]["state"])),
+)
+
+
+@click.group()
+def nodes() -> None:
+    """Nodes of the cluster."""
+
+
+@nodes.command("list")
+@on_node
+def nodes_list(node: Node, as_json: bool) -> None:
+    """List nodes. Who does not answer is named on standard error."""
+    print_items(_NODES, node.listed("nodes"), as_json)
+
+
+@nodes.command("show")
+@click.argument("name")
+@on_node
+def nodes_show(node: Node, as_json: bool, name: str) -> None:
+    """Show one node."""
+    print_one(node.get("nodes", name), as_json)
 
 
 # Evening out.

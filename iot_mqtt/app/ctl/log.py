@@ -10,7 +10,6 @@ import click
 from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.ctl.room import room
 from iot_mqtt.app.progress import going_on
 from iot_mqtt.app.terminal import (
     NODE,
@@ -25,6 +24,7 @@ from iot_mqtt.app.terminal import (
     print_items,
     print_json,
     print_screen,
+    room,
     size,
     span,
 )

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from iot_mqtt.app.ctl.errors import CtlError
 
 if TYPE_CHECKING:
+    import ssl
+
     from iot_mqtt.app.ctl.node import Node
 
 
@@ -73,12 +75,11 @@ class Target:
         from urllib.request import HTTPSHandler
 
         from iot_mqtt.app.ctl.node import Node, tokens_opener
-        from iot_mqtt.app.ctl.trust import trusting
 
         if not url.startswith("https://"):
             return Node(url, token, on=self.on)
         own = None if self.cert is None else (self.cert, self.cert_key)
-        return Node(url, token, tokens_opener(HTTPSHandler(context=trusting(self.cacert, pinned, own))), self.on)
+        return Node(url, token, tokens_opener(HTTPSHandler(context=_trusting(self.cacert, pinned, own))), self.on)
 
     def _data_dir(self) -> str:
         """From the configuration, of which nothing else is looked at: ``ctl`` need not find what is wrong with it."""
@@ -140,3 +141,24 @@ def _standing_somewhere() -> None:
             "the working directory is gone: go to one that exists, "
             "or say where the node is with --data-dir, or --url and --token"
         ) from error
+
+
+def _trusting(cacert: str | None, pinned: str | None, certificate: tuple[str, str | None] | None) -> ssl.SSLContext:
+    """TLS of a client. ``cacert``: authorities that are believed, and no others. ``pinned``: without any, the very
+    certificate that this file begins with, whatever name is in it. ``certificate``: the client's own, and its key.
+    """
+    import ssl  # late: a node may speak plain HTTP
+
+    at = cacert or pinned or "the system's authorities"
+    try:
+        context = ssl.create_default_context(cafile=cacert or pinned)
+        if pinned is not None and cacert is None:
+            context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+            context.check_hostname = False
+        if certificate is not None:
+            at = certificate[0]
+            context.load_cert_chain(*certificate)
+    except (OSError, ValueError) as error:
+        way_out = "" if cacert or certificate else "; name the authority's file with --cacert"
+        raise CtlError(f"cannot use {at}: {getattr(error, 'reason', None) or error}{way_out}") from error
+    return context

@@ -1,4 +1,6 @@
-"""``iot-mqtt ctl why CLIENT``: everything that decides whether a client gets its messages, on one screen."""
+"""``iot-mqtt ctl why``: everything that decides whether a client gets its messages, or who gets those of a topic, on
+one screen.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,6 @@ from iot_mqtt.app.ctl.command import on_node
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.packets import packet_line
-from iot_mqtt.app.ctl.saying import said
-from iot_mqtt.app.ctl.topics import show_topic
 from iot_mqtt.app.terminal import Json, moment, plain, print_form, print_json, size, span
 
 #: The last packets that went over its connections.
@@ -47,12 +47,12 @@ def why(node: Node, as_json: bool, client: str | None, topic: str | None) -> Non
     if client is None:
         if topic is None:
             raise CtlError("give a CLIENT, or --topic, or both")
-        show_topic(node, as_json, topic)
+        _show_topic(node, as_json, topic)
         return
     found = node.get("clients", client, "why", query=None if topic is None else {"topic": topic})
     node.note_missing(found)
     now = time.time()
-    findings = list(said(found["findings"], now))
+    findings = list(_findings(found["findings"], now))
     unknown = any(one["code"] == "never_seen" for one in found["findings"])
     if as_json:
         print_json(found)
@@ -178,3 +178,61 @@ def _subscriptions(shown: list[Json], count: int) -> str:
     if count > len(texts):
         texts.append(f"and {count - len(texts)} more")
     return ", ".join(texts) or "none"
+
+
+def _findings(findings: list[Json], now: float) -> Iterator[str]:
+    """What is the matter, the likeliest first, and below each what would help."""
+    for number, one in enumerate(findings, 1):
+        since = "" if one["since"] is None else f", {span(max(0.0, now - one['since']))} ago"
+        yield f"{number}. {plain(one['text'])} [{one['code']}, {plain(one['node'])}{since}]"
+        if one["helps"]:
+            yield f"   what would help: {plain(one['helps'])}"
+
+
+def _show_topic(node: Node, as_json: bool, topic: str) -> None:
+    """Ask, and print."""
+    found = node.get("topics", topic, "why")
+    node.note_missing(found)
+    if as_json:
+        print_json(found)
+        return
+    now = time.time()
+    for line in _findings(found["findings"], now):
+        click.echo(line)
+    click.echo("")
+    print_form(_topic_screen(found, now))
+
+
+def _topic_screen(found: Json, now: float) -> Rows:
+    yield "topic", plain(found["topic"])
+    yield "subscriptions", plain(found["subscriptions"])
+    for one in found["subscribers"]:
+        yield "subscriber", f"{plain(one['client_id'])}: {_subscription(one)}"
+    if found["subscriptions"] > len(found["subscribers"]):
+        yield "", f"and {found['subscriptions'] - len(found['subscribers'])} more"
+    for one in found["publishers"]:
+        there = "" if one["connected"] else ", not connected now"
+        ago = span(max(0.0, now - one["at"]))
+        yield "published by", f"{plain(one['client_id'])} from {plain(one['peer'])}, {ago} ago{there}"
+    if not found["publishers"]:
+        yield "published by", "nobody, as far as the flight recorders remember"
+    kept = found["retained"]
+    yield (
+        "retained",
+        "none" if kept is None else f"{size(kept['size'])}, QoS {kept['qos']}, of {plain(kept['publisher'])}",
+    )
+    qos = [str(one) for one in found["recorded"]]
+    yield "recorded", f"whoever wants it: QoS {', '.join(qos)}" if qos else "for durable sessions that want it only"
+    for one in found["rules"]:
+        yield "uplink rule", f"{one['number']}: {plain(one['filter'])} to {plain(one['to'])} ({plain(one['mode'])})"
+    if not found["rules"]:
+        yield "uplink rule", "none"
+
+
+def _subscription(one: Json) -> str:
+    words = [f"{plain(one['filter'])} (QoS {one['qos']})", "connected" if one["connected"] else "not connected"]
+    if not one["allowed"]:
+        words.append("may NOT receive it")
+    if one["no_local"]:
+        words.append("not what it publishes itself")
+    return ", ".join([*words, plain(one["node"])])

@@ -25,8 +25,7 @@ from iot_mqtt.app.node.admin_port import AdminPort
 from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.clock_file import LOOK_SECONDS as CLOCK_SECONDS
 from iot_mqtt.app.node.clock_file import ClockFile
-from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector, held
-from iot_mqtt.app.node.config_files import ConfigFiles
+from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector, held, keep_freed
 from iot_mqtt.app.node.configuration import LOOK_SECONDS as CONFIG_SECONDS
 from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.deadline import Deadline, inbox_busy, unwritten, uplink_busy
@@ -35,10 +34,8 @@ from iot_mqtt.app.node.disk_room import make_disk_look
 from iot_mqtt.app.node.explanations import Explanations
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.grid_copies import make_backups
-from iot_mqtt.app.node.inbox import make_letters
 from iot_mqtt.app.node.listeners import Listeners
 from iot_mqtt.app.node.live_keys import LiveKeys, follow, make_conduct, port_rates
-from iot_mqtt.app.node.memory import keep_freed
 from iot_mqtt.app.node.parts import (
     budget_settings,
     disk_meter,
@@ -51,10 +48,10 @@ from iot_mqtt.app.node.parts import (
     note_made,
 )
 from iot_mqtt.app.node.periodic import Periodic
-from iot_mqtt.app.node.reloads import Reloads
+from iot_mqtt.app.node.reloads import ConfigFiles, Reloads
 from iot_mqtt.app.node.rule_desk import RuleDesk
 from iot_mqtt.app.node.running_listeners import RunningListeners
-from iot_mqtt.app.node.uplink import make_uplink
+from iot_mqtt.app.node.uplink import make_letters, make_uplink
 from iot_mqtt.app.node.views import make_view
 from iot_mqtt.app.node.watching import Watching
 from iot_mqtt.auth.bans import SWEEP_SECONDS as BANS_SECONDS

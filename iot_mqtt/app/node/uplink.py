@@ -10,14 +10,20 @@ from iot_mqtt.app.config.folders import failover_dir, uplink_dir
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.node.rule_desk import Read, RuleDesk
 from iot_mqtt.broker.composition import Composition
+from iot_mqtt.broker.turn import Turn
 from iot_mqtt.broker.uplink import Holding, Ledger, Uplink
+from iot_mqtt.devices import Commands
+from iot_mqtt.devices.letters import Letters
 from iot_mqtt.grid.places import GridPlaces
+from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.log import Followed
 from iot_mqtt.ports.registry import Registry
 from iot_mqtt.ports.store import CommitOrder
 from iot_mqtt.ports.uplink import Sink
 from iot_mqtt.uplink.files import FileSink
+from iot_mqtt.uplink.inbox.settings import InboxSettings
+from iot_mqtt.uplink.kafka.settings import properties
 from iot_mqtt.uplink.rulebook import RuleBook
 from iot_mqtt.uplink.rules import Rule, rules_of
 
@@ -130,3 +136,25 @@ def _reserved(config: Config) -> tuple[str, ...]:
         pipeline.alarm.commands_topic,
     )
     return (*KNOWN_TOPICS, *(name for name in named if name))
+
+
+def make_letters(
+    config: Config, commands: Commands, turn: Turn, clock: Clock, cross: Callable[[Callable[[], None]], object]
+) -> Letters | None:
+    """None: no commands come from Kafka."""
+    told = config.uplink.commands
+    if config.uplink.kind != "kafka" or told.topic is None:
+        return None
+    # Whoever has no Kafka need not wait for its library.
+    from iot_mqtt.uplink.inbox.kafka import KafkaInbox
+
+    settings = InboxSettings(
+        connection=properties(config.uplink.kafka),
+        topic=told.topic,
+        group=told.group,
+        member=config.node.id,
+        dead_letters=told.dead_letters,
+        max_age=told.max_age,
+    )
+    inbox = KafkaInbox(settings, cross, clock.monotonic, clock.wall)
+    return Letters(commands, inbox, turn, clock, told.max_age, told.user or None)

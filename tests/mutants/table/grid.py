@@ -246,7 +246,7 @@ GRID: Final = (
     ),
     Mutation(
         "grid.roots-files",
-        "iot_mqtt/app/backup/ownership.py",
+        "iot_mqtt/app/backup/running.py",
         "owner.st_uid != _ROOT and top.exists()",
         "False",
         ("tests/unit/app/backup/test_ownership.py",),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iot_mqtt.app.backup.ownership import left_to_owner
+from iot_mqtt.app.backup.running import left_to_owner
 
 OWNER = (12345, 12346)
 

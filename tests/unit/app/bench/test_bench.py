@@ -12,8 +12,7 @@ from threading import Thread
 import pytest
 from click.testing import CliRunner
 
-from iot_mqtt.app.bench.histogram import Histogram
-from iot_mqtt.app.bench.load import LEAST, Found, Load, Plan
+from iot_mqtt.app.bench.load import LEAST, Found, Histogram, Load, Plan
 from iot_mqtt.app.cli import main
 from iot_mqtt.app.client.client import Client
 from iot_mqtt.app.client.protocol import Protocol

@@ -10,7 +10,7 @@ import pytest
 
 SCRIPT = """
 import resource
-from iot_mqtt.app.node.memory import keep_freed
+from iot_mqtt.app.node.collector import keep_freed
 if {kept}:
     keep_freed()
 def turns():
