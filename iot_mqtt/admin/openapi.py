@@ -11,116 +11,74 @@ from iot_mqtt.admin.schemas import Json, Schemas, items_of, maybe, object_of, sc
 from iot_mqtt.broker.facade import STATES
 from iot_mqtt.ports.devices import State
 
+
+def _of(description: str, type: str = "string", **schema: object) -> Json:
+    """A parameter."""
+    return {"description": description, "schema": {"type": type, **schema}}
+
+
 _PARAMETERS: dict[str, Json] = {
-    "hash": {"schema": {"type": "string"}, "description": "Of a record that has to be in the log."},
-    "after": {"description": "The cursor that the page before gave.", "schema": {"type": "string"}},
-    "limit": {
-        "description": "Items of a page.",
-        "schema": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-    },
-    "kind": {"description": "Only of these kinds, with commas between.", "schema": {"type": "string"}},
-    "last_event_id": {"description": "As the header Last-Event-ID.", "schema": {"type": "string"}},
-    "client": {"description": "Of this client.", "schema": {"type": "string"}},
-    "seconds": {"schema": {"type": "integer", "minimum": 1, "maximum": 600, "default": 60}, "description": "How long."},
-    "client_id": {"description": "Only of this client.", "schema": {"type": "string"}},
-    "GET clients/{client_id}/why?topic": {
-        "description": "A topic that the client should get.",
-        "schema": {"type": "string", "minLength": 1},
-    },
-    "generation": {
-        "description": "Only of this generation.",
-        "schema": {"type": "integer", "minimum": 0, "maximum": 9_999_999_999},
-    },
-    "target": {"description": "Only of this client, gateway or GATEWAY/DEVICE.", "schema": {"type": "string"}},
-    "GET sessions?state": {"description": "Only in this state.", "schema": {"type": "string", "enum": list(STATES)}},
-    "state": {"description": "Only in this state.", "schema": {"type": "string", "enum": [*map(str, State)]}},
-    "node": {"description": "Only of this node.", "schema": {"type": "string", "pattern": r"^(?!\*$)"}},
-    "GET audit?node": {"description": "Only of this node; * is all.", "schema": {"type": "string"}},
-    "gateway": {"description": "Only this gateway and its devices.", "schema": {"type": "string"}},
-    "under": {"description": "Only this key, or the keys below it.", "schema": {"type": "string"}},
-    "topic": {"description": "Only filters that it matches.", "schema": {"type": "string", "minLength": 1}},
-    "prefix": {"description": "What the client id begins with.", "schema": {"type": "string"}},
-    "contains": {
-        "description": "A part of the client id, whatever the case of its letters.",
-        "schema": {"type": "string"},
-    },
-    "GET topics?prefix": {
-        "description": "What topics begin with, up to a slash; without it, the first level.",
-        "schema": {"type": "string", "default": ""},
-    },
-    "GET topics?contains": {
-        "description": "Words, all of them somewhere in a topic, whatever the case of their letters.",
-        "schema": {"type": "string"},
-    },
-    "by": {
-        "description": "What the busiest are found by.",
-        "schema": {"type": "string", "enum": ["messages", "bytes"], "default": "messages"},
-    },
-    "GET dropped?kind": {
-        "description": "Messages that a receiver did not get, requests that were not taken, rights that were missing,"
+    "hash": _of("Of a record that has to be in the log."),
+    "after": _of("The cursor that the page before gave."),
+    "limit": _of("Items of a page.", "integer", minimum=1, maximum=MAX_LIMIT, default=DEFAULT_LIMIT),
+    "kind": _of("Only of these kinds, with commas between."),
+    "last_event_id": _of("As the header Last-Event-ID."),
+    "client": _of("Of this client."),
+    "seconds": _of("How long.", "integer", minimum=1, maximum=600, default=60),
+    "client_id": _of("Only of this client."),
+    "GET clients/{client_id}/why?topic": _of("A topic that the client should get.", minLength=1),
+    "generation": _of("Only of this generation.", "integer", minimum=0, maximum=9_999_999_999),
+    "target": _of("Only of this client, gateway or GATEWAY/DEVICE."),
+    "GET sessions?state": _of("Only in this state.", enum=list(STATES)),
+    "state": _of("Only in this state.", enum=[*map(str, State)]),
+    "node": _of("Only of this node.", pattern=r"^(?!\*$)"),
+    "GET audit?node": _of("Only of this node; * is all."),
+    "gateway": _of("Only this gateway and its devices."),
+    "under": _of("Only this key, or the keys below it."),
+    "topic": _of("Only filters that it matches.", minLength=1),
+    "prefix": _of("What the client id begins with."),
+    "contains": _of("A part of the client id, whatever the case of its letters."),
+    "GET topics?prefix": _of("What topics begin with, up to a slash; without it, the first level.", default=""),
+    "GET topics?contains": _of("Words, all of them somewhere in a topic, whatever the case of their letters."),
+    "by": _of("What the busiest are found by.", enum=["messages", "bytes"], default="messages"),
+    "GET dropped?kind": _of(
+        "Messages that a receiver did not get, requests that were not taken, rights that were missing,"
         " clients that were not let in.",
-        "schema": {"type": "string", "enum": ["dropped", "refused", "denied", "connect"]},
-    },
-    "from_byte": {
-        "description": "A place in the file: `next` of the answer before.",
-        "schema": {"type": "integer", "minimum": 0, "maximum": 9_999_999_999, "default": 0},
-    },
-    "reason": {"description": "Only for this reason.", "schema": {"type": "string"}},
-    "GET dropped?topic": {"description": "A part of the topic.", "schema": {"type": "string"}},
-    "GET dropped?client": {"description": "A part of the receiver's client id.", "schema": {"type": "string"}},
-    "publisher": {"description": "A part of the publisher's client id.", "schema": {"type": "string"}},
-    "GET sessions?filter": {
-        "description": "Has subscribed to exactly that; a shared group's begins with $share/.",
-        "schema": {"type": "string", "minLength": 1},
-    },
-    "GET audit?contains": {
-        "description": "A part of the path or of the body, whatever the case of its letters.",
-        "schema": {"type": "string"},
-    },
-    "GET config?contains": {
-        "description": "A part of the key, whatever the case of its letters.",
-        "schema": {"type": "string"},
-    },
-    "GET pipeline/alarms?contains": {
-        "description": "A part of the device, the tag or the rule, whatever the case of its letters.",
-        "schema": {"type": "string"},
-    },
-    "GET pipeline/alarms?active": {
-        "description": "Only those that go on, or that are over.",
-        "schema": {"type": "boolean"},
-    },
-    "GET pipeline/dead_letters?contains": {
-        "description": "A part of the topic, the reason, the tag or the sender, whatever the case of its letters.",
-        "schema": {"type": "string"},
-    },
-    "GET users?contains": {
-        "description": "A part of the name, whatever the case of its letters.",
-        "schema": {"type": "string"},
-    },
-    "who": {"description": "Only what this one changed.", "schema": {"type": "string"}},
-    "refused": {"description": "Only what was refused.", "schema": {"type": "boolean", "default": False}},
-    "user": {"description": "Only of this user.", "schema": {"type": "string"}},
-    "address": {"description": "Only from this address, or network.", "schema": {"type": "string"}},
-    "listener": {"description": "Only by this listener.", "schema": {"type": "string"}},
-    "connected": {"description": "Only if it is, or is not.", "schema": {"type": "boolean"}},
-    "series": {"description": "Names with commas between; without it, all.", "schema": {"type": "string"}},
-    "from": {"description": "Seconds since 1970.", "schema": {"type": "number", "minimum": 0}},
-    "to": {"description": "Seconds since 1970.", "schema": {"type": "number", "minimum": 0}},
-    "step": {"description": "Seconds of one value.", "schema": {"type": "integer", "minimum": 1}},
-    "filter": {"description": "An MQTT filter.", "schema": {"type": "string", "minLength": 1, "default": "#"}},
-    "since": {
-        "description": "A time of ISO 8601, or so long ago: 90s, 15m, 12h, 7d, 2w.",
-        "schema": {"type": "string", "minLength": 1, "default": "1h"},
-    },
-    "until": {"description": "The same; without it, to the end.", "schema": {"type": "string", "minLength": 1}},
-    "DELETE retained?filter": {
-        "description": "An MQTT filter; # is all.",
-        "required": True,
-        "schema": {"type": "string", "minLength": 1},
-    },
+        enum=["dropped", "refused", "denied", "connect"],
+    ),
+    "from_byte": _of(
+        "A place in the file: `next` of the answer before.", "integer", minimum=0, maximum=9_999_999_999, default=0
+    ),
+    "reason": _of("Only for this reason."),
+    "GET dropped?topic": _of("A part of the topic."),
+    "GET dropped?client": _of("A part of the receiver's client id."),
+    "publisher": _of("A part of the publisher's client id."),
+    "GET sessions?filter": _of("Has subscribed to exactly that; a shared group's begins with $share/.", minLength=1),
+    "GET audit?contains": _of("A part of the path or of the body, whatever the case of its letters."),
+    "GET config?contains": _of("A part of the key, whatever the case of its letters."),
+    "GET pipeline/alarms?contains": _of("A part of the device, the tag or the rule, whatever the case of its letters."),
+    "GET pipeline/alarms?active": _of("Only those that go on, or that are over.", "boolean"),
+    "GET pipeline/dead_letters?contains": _of(
+        "A part of the topic, the reason, the tag or the sender, whatever the case of its letters."
+    ),
+    "GET users?contains": _of("A part of the name, whatever the case of its letters."),
+    "who": _of("Only what this one changed."),
+    "refused": _of("Only what was refused.", "boolean", default=False),
+    "user": _of("Only of this user."),
+    "address": _of("Only from this address, or network."),
+    "listener": _of("Only by this listener."),
+    "connected": _of("Only if it is, or is not.", "boolean"),
+    "series": _of("Names with commas between; without it, all."),
+    "from": _of("Seconds since 1970.", "number", minimum=0),
+    "to": _of("Seconds since 1970.", "number", minimum=0),
+    "step": _of("Seconds of one value.", "integer", minimum=1),
+    "filter": _of("An MQTT filter.", minLength=1, default="#"),
+    "since": _of("A time of ISO 8601, or so long ago: 90s, 15m, 12h, 7d, 2w.", minLength=1, default="1h"),
+    "until": _of("The same; without it, to the end.", minLength=1),
+    "DELETE retained?filter": {**_of("An MQTT filter; # is all.", minLength=1), "required": True},
 }
 
-_ANY_NODE: Json = {"description": "Of this node; * is all.", "schema": {"type": "string"}}
+_ANY_NODE: Json = _of("Of this node; * is all.")
 _ANY_TEXT: Json = {"type": "string", "minLength": 1}
 _PART = (
     "Percent-encoded. `.` and `..`, which every browser and many a proxy take out of an address, are written `~.` and"
