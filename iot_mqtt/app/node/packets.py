@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from operator import length_hint
 from pathlib import Path
 from typing import Any
@@ -143,33 +143,3 @@ def _end(recording: Recording) -> AttemptInfo:
     at = info.until or max([info.since, *(one.at for one in described(recording.image)[-1:])])
     name, text = ends_apart(info.end)
     return AttemptInfo(info.client_id, "left", at, name, text, None, info.peer, "")
-
-
-class PacketDesk:
-    """What the API asks; before the broker is there nothing was recorded."""
-
-    def __init__(self, folder: Path, reactor: Any) -> None:
-        self._folder = folder
-        self._reactor = reactor
-        self.packets: Packets | None = None
-
-    def begin(self, recorder: Recorder, ended: str) -> tuple[float, Callable[[], None]]:
-        """There is a broker: what is to be called from now on, after so many seconds each. ``ended``: how connections
-        did that were open when the life before was over.
-        """
-        self.packets = Packets(recorder, self._folder, self._reactor, ended)
-        return recorder.settings.save_seconds or SWEEP_SECONDS, self.packets.save
-
-    async def of(self, client_id: str) -> list[PacketInfo]:
-        """See ``Packets.of``."""
-        return [] if self.packets is None else await self.packets.of(client_id)
-
-    async def ends_before(self, client_id: str) -> list[AttemptInfo]:
-        """See ``Packets.ends_before``."""
-        return [] if self.packets is None else await self.packets.ends_before(client_id)
-
-    def close(self) -> None:
-        """The node ends."""
-        if self.packets is not None:
-            self.packets.close()
-            self.packets = None

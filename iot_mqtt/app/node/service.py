@@ -273,13 +273,14 @@ class Service:
     def _resources(self) -> list[Resource]:
         """Of the API, what stands beside the broker."""
         home_of = None if self._cluster is None else self._cluster.home_of
-        ends_before = self._watching.packets.ends_before
+        packets = self._watching.packets
+        assert packets is not None, "they come with the broker"
         explained = Explanations(self.broker, self.view, self.accompanied, self._access, self.gateways)
         return [
             BanResources(self._bans),
             ConfigResources(self.configuration),
             ListenerResources(self.configuration),
-            explained.of_clients(self._bans, home_of, ends_before, self._codec_of, self._desk),
+            explained.of_clients(self._bans, home_of, packets.ends_before, self._codec_of, self._desk),
             *explained.of_topics(self._desk),
             DroppedResources(lambda: self.view),
             *self._watching.resources,

@@ -20,7 +20,7 @@ from iot_mqtt.app.node.event_topics import EventTopics
 from iot_mqtt.app.node.events import EventDesk, sources_of
 from iot_mqtt.app.node.figures import LOOK_SECONDS as FIGURES_SECONDS
 from iot_mqtt.app.node.figures import NodeFigures
-from iot_mqtt.app.node.packets import PacketDesk
+from iot_mqtt.app.node.packets import SWEEP_SECONDS, Packets
 from iot_mqtt.app.node.periodic import Periodic
 from iot_mqtt.app.node.trace_export import TraceExport
 from iot_mqtt.app.node.tracing import TraceDesk
@@ -59,11 +59,13 @@ class Watching:
         clustered: bool,
     ) -> None:
         self._config = config
+        self._reactor = reactor
         self._clock = clock
         self._repeat = repeat
         #: How late the loop is.
         self.lag = LoopLag(clock)
-        self.packets = PacketDesk(recorder_dir(config), reactor)
+        #: From when there is a broker.
+        self.packets: Packets | None = None
         self._load = Load()
         self._figures = NodeFigures(history_file(config), clustered=clustered)
         self._events = EventDesk(config.node.id, clock)
@@ -76,7 +78,8 @@ class Watching:
 
     @property
     def resources(self) -> list[Resource]:
-        """Its part of the API."""
+        """Its part of the API, once there is a broker."""
+        assert self.packets is not None, "they come with the broker"
         return [
             FiguresResources(self._figures),
             PacketResources(self.packets),
@@ -87,7 +90,8 @@ class Watching:
 
     def record(self, recorder: Recorder, ended: str) -> None:
         """Keep the last packets of clients from now on; ``ended``: how the life before did."""
-        self._repeat(*self.packets.begin(recorder, ended))
+        self.packets = Packets(recorder, recorder_dir(self._config), self._reactor, ended)
+        self._repeat(recorder.settings.save_seconds or SWEEP_SECONDS, self.packets.save)
 
     def trace(self, broker: Composition) -> None:
         """Tell the way of messages from now on, of those clients that the configuration says."""
@@ -154,7 +158,9 @@ class Watching:
 
     def close(self) -> None:
         """Nobody is told anything any more."""
-        self.packets.close()
+        if self.packets is not None:
+            self.packets.close()
+            self.packets = None
         self._events.close()
         self._webhooks.close()
         if self._spans is not None:
