@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.target import Target
 from iot_mqtt.app.terminal import Column, NumberRange, plain, print_done, print_items, together, uncut
 
@@ -56,7 +55,7 @@ target_options = together(
 
 
 def on_node(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the node as its first argument, ``--json`` as its second, and turn failures into exit code 1."""
+    """Give a command the node as its first argument, ``--json`` as its second."""
 
     @target_options
     @click.pass_context
@@ -64,19 +63,16 @@ def on_node(command: Callable[..., None]) -> Callable[..., None]:
     def with_node(context: click.Context, /, **arguments: Any) -> None:
         target = context.ensure_object(Target)
         uncut(target.wide)
-        try:
-            node = target.connect()
-            node.only_looks = target.watch is not None
-            look = partial(_look, command, node, target.as_json, arguments)
-            if target.watch is None:
-                look()
-                return
-            # Late: hardly any command is watched.
-            from iot_mqtt.app.ctl.watching import watch
+        node = target.connect()
+        node.only_looks = target.watch is not None
+        look = partial(_look, command, node, target.as_json, arguments)
+        if target.watch is None:
+            look()
+            return
+        # Late: hardly any command is watched.
+        from iot_mqtt.app.ctl.watching import watch
 
-            watch(look, target.watch, as_json=target.as_json)
-        except CtlError as error:
-            raise click.ClickException(str(error)) from error
+        watch(look, target.watch, as_json=target.as_json)
 
     return with_node
 

@@ -142,18 +142,15 @@ def uplink_test(
     --rules no node is needed; if none is found, nothing is compared.
     """
     target = context.ensure_object(Target)
-    try:
-        entries = None if rules_file is None else _entries_of(rules_file)
-        if records_file is None:
-            body = {"rules": entries, "messages": messages, "minutes": minutes}
-            node = target.connect()
-            found = node.post("uplink", "test", body=body, patience=_PATIENCE)
-            node.note_missing(found)
-            say_missing(node.missing)
-        else:
-            found = _tried_here(target, entries, Path(records_file), messages, minutes)
-    except CtlError as error:
-        raise click.ClickException(str(error)) from error
+    entries = None if rules_file is None else _entries_of(rules_file)
+    if records_file is None:
+        body = {"rules": entries, "messages": messages, "minutes": minutes}
+        node = target.connect()
+        found = node.post("uplink", "test", body=body, patience=_PATIENCE)
+        node.note_missing(found)
+        say_missing(node.missing)
+    else:
+        found = _tried_here(target, entries, Path(records_file), messages, minutes)
     if target.as_json:
         print_json(found)
         return

@@ -59,11 +59,8 @@ def jars() -> None:
 
     Beside them come archives of their classes, with which servers start sooner.
     """
-    try:
-        places = Places.find()
-        click.echo(shipped.make(places.sources))
-    except EngineError as error:
-        raise click.ClickException(str(error)) from error
+    places = Places.find()
+    click.echo(shipped.make(places.sources))
     try:
         archives.make(places)
     except (EngineError, OSError) as error:
@@ -71,7 +68,7 @@ def jars() -> None:
 
 
 def _on_cluster(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command its cluster as the first argument, and turn failures into exit code 1."""
+    """Give a command its cluster as the first argument."""
 
     @click.option(
         "--dir",
@@ -82,11 +79,8 @@ def _on_cluster(command: Callable[..., None]) -> Callable[..., None]:
     )
     @wraps(command)
     def with_cluster(folder: Path | None, **arguments: Any) -> None:
-        try:
-            places = Places.find()
-            command(Cluster(folder or places.state, places, say=click.echo), **arguments)
-        except EngineError as error:
-            raise click.ClickException(str(error)) from error
+        places = Places.find()
+        command(Cluster(folder or places.state, places, say=click.echo), **arguments)
 
     return with_cluster
 

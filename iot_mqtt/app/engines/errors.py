@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import click
 
-class EngineError(Exception):
+
+class EngineError(click.ClickException):
     """What happened and what to do about it, for the person who typed the command."""

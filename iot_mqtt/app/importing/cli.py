@@ -42,14 +42,9 @@ def import_mosquitto(file: str, output: str, strict: bool) -> None:
     Passwords stay what they are. What cannot be taken over goes to standard error, with its line and the reason. A
     listener that would let in whom mosquitto refuses, or give him more rights, is left out.
     """
-    from iot_mqtt.app.importing.imported import Refused
     from iot_mqtt.app.importing.mosquitto_conf import import_conf
 
-    try:
-        found = import_conf(file)
-    except Refused as error:
-        raise click.ClickException(str(error)) from error
-    write(found, Path(output), f"Made of {file} of mosquitto.", strict=strict)
+    write(import_conf(file), Path(output), f"Made of {file} of mosquitto.", strict=strict)
 
 
 def _hashing(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -86,13 +81,8 @@ def import_emqx(files: tuple[str, ...], output: str, hashing: str | None, strict
     import time
 
     from iot_mqtt.app.importing.emqx_files import import_files
-    from iot_mqtt.app.importing.imported import Refused
 
-    try:
-        found = import_files(files, time.time(), hashing)
-    except Refused as error:
-        raise click.ClickException(str(error)) from error
-    write(found, Path(output), "Made of files of EMQX.", strict=strict)
+    write(import_files(files, time.time(), hashing), Path(output), "Made of files of EMQX.", strict=strict)
 
 
 def write(found: Imported, folder: Path, head: str, *, strict: bool) -> None:

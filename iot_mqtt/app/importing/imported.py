@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import click
+
 
 @dataclass
 class Imported:
@@ -21,5 +23,5 @@ class Imported:
     left_out: list[str] = field(default_factory=list)
 
 
-class Refused(Exception):
+class Refused(click.ClickException):
     """A file cannot be read, or is none of that broker's."""

@@ -12,7 +12,6 @@ import click
 
 from iot_mqtt.app.client.errors import ClientError, NotTaken
 from iot_mqtt.app.client.options import Link, MosquittoCommand, Setup, connection_options, failing, setup
-from iot_mqtt.app.importing.imported import Refused
 from iot_mqtt.app.importing.mosquitto_db import opened, portions
 from iot_mqtt.app.importing.retained import NAMED, PORTION, Outcome, Source, Target
 from iot_mqtt.app.progress import going_on
@@ -76,8 +75,6 @@ def import_retained(**options: Any) -> None:
     try:
         with ExitStack() as open_ends:
             _run(options, outcome, open_ends)
-    except Refused as error:
-        raise click.ClickException(str(error)) from error
     except ClientError as error:
         raise failing(False, _told(error, outcome)) from error  # noqa: FBT003 - nothing is silent here
     _say(outcome, options)

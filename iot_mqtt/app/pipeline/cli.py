@@ -17,7 +17,7 @@ from iot_mqtt.app.config import Config, ConfigError, read_config
 from iot_mqtt.app.config.cli import config_options, refused
 from iot_mqtt.app.config.folders import pipeline_dir
 from iot_mqtt.app.config.private_files import set_umask
-from iot_mqtt.app.engines import EngineError, shipped
+from iot_mqtt.app.engines import shipped
 from iot_mqtt.app.pipeline import launching
 from iot_mqtt.app.pipeline.errors import PipelineError
 from iot_mqtt.app.pipeline.report.files import files_of
@@ -97,7 +97,7 @@ def jars() -> None:
     try:
         folder = launching.find_folder(os.environ)
         click.echo(shipped.make(folder))
-    except (EngineError, PipelineError) as error:
+    except PipelineError as error:
         raise click.ClickException(str(error)) from error
     try:
         launching.make_archive(folder)

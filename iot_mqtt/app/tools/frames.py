@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import click
 
 from iot_mqtt.app.tools.plugin import find_codec, read_config
-from iot_mqtt.app.tools.sending import SendingFailed, send
+from iot_mqtt.app.tools.sending import send
 from iot_mqtt.sdk.capture import BadCapture, Record, is_capture, read_header, read_records
 from iot_mqtt.sdk.event_json import HIDDEN, as_json, command_from, difference
 from iot_mqtt.sdk.kit import Options, Unfit, subject_of
@@ -116,10 +116,7 @@ def replay(
     if (target is None) == (name is None):
         raise click.UsageError("say either --to HOST:PORT or --codec NAME")
     if target is not None:
-        try:
-            sent = send(target, _records(file, form, None), fast=fast)
-        except SendingFailed as error:
-            raise click.ClickException(str(error)) from error
+        sent = send(target, _records(file, form, None), fast=fast)
         click.echo(f"{sent.connections} connections, {sent.bytes_up} bytes sent, {sent.bytes_down} received")
         sys.exit(bool(sent.refused))
     assert name is not None

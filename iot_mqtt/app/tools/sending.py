@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+import click
+
 from iot_mqtt.sdk.capture import Record
 
 #: Seconds to connect, and for the other side to take what is sent.
@@ -20,7 +22,7 @@ _PATIENCE: Final = 10.0
 _LINGER: Final = 0.3
 
 
-class SendingFailed(Exception):
+class SendingFailed(click.ClickException):
     """The target is no address, or nobody is there."""
 
 
