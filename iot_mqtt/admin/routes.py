@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from http import HTTPStatus
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
 from iot_mqtt.admin.call import PAGE, Call
 from iot_mqtt.admin.callers import Role
@@ -102,99 +102,61 @@ class Route:
         return values
 
 
-def get(
+class _Details(TypedDict, total=False):
+    """What most routes leave as it is; see ``Route``."""
+
+    streamed: bool
+    role: Role
+    spread: Spread
+    by: tuple[str, ...]
+    once: bool
+    asks: Literal["role", "caller", "anybody"]
+
+
+def _route(
+    method: str,
     path: str,
     summary: str,
-    answer: str,
-    *,
+    answer: str | None = None,
+    body: str | None = None,
     query: tuple[str, ...] = (),
     paged: bool = False,
-    streamed: bool = False,
-    role: Role = Role.VIEWER,
-    spread: Spread = "here",
-    by: tuple[str, ...] = (),
-) -> Callable[[Method], Method]:
-    """The method answers GET."""
-    route = Route("GET", path, summary, query=query, answer=answer, paged=paged, role=role, spread=spread, by=by)
-    return _marked(replace(route, streamed=streamed))
-
-
-def combined(
-    path: str, summary: str, answer: str, combine: Combine, *, query: tuple[str, ...] = (), role: Role = Role.VIEWER
-) -> Callable[[Method], Method]:
-    """The method answers GET for its node, and ``combine`` makes one answer of all."""
-    route = Route("GET", path, summary, query=query, answer=answer, role=role, spread="combine", combine=combine)
-    return _marked(route)
-
-
-def listing(
-    path: str,
-    summary: str,
-    item: str,
-    *query: str,
-    role: Role = Role.VIEWER,
-    spread: Spread = "here",
-    by: tuple[str, ...] = (),
-    once: bool = False,
-) -> Callable[[Method], Method]:
-    """The method answers GET with as many items as were asked for."""
-    route = Route("GET", path, summary, query=(*query, *PAGE), answer=item, paged=True, role=role)
-    return _marked(replace(route, spread=spread, by=by, once=once))
-
-
-def post(
-    path: str,
-    summary: str,
-    answer: str,
-    body: str | None = None,
-    *,
-    role: Role = Role.OPERATOR,
-    spread: Spread = "here",
     combine: Combine | None = None,
+    **details: Unpack[_Details],
 ) -> Callable[[Method], Method]:
-    """The method answers POST. ``combine``: for its node, and this makes one answer of all."""
-    route = Route("POST", path, summary, answer=answer, body=body, role=role, spread=spread)
-    return _marked(route if combine is None else replace(route, spread="combine", combine=combine))
+    """The method answers calls of this route. ``combine``: for its node, and this makes one answer of all."""
+    route = Route(method, path, summary, query=query, answer=answer, body=body, paged=paged, **details)
+    if combine is not None:
+        route = replace(route, spread="combine", combine=combine)
 
-
-def patch(
-    path: str, summary: str, answer: str, body: str, *, role: Role = Role.OPERATOR, spread: Spread = "here"
-) -> Callable[[Method], Method]:
-    """The method answers PATCH."""
-    return _marked(Route("PATCH", path, summary, answer=answer, body=body, role=role, spread=spread))
-
-
-def own(
-    method: Literal["GET", "POST"], path: str, summary: str, answer: str | None, body: str | None = None
-) -> Callable[[Method], Method]:
-    """The method answers whoever is known, about himself."""
-    return _marked(Route(method, path, summary, answer=answer, body=body, asks="caller"))
-
-
-def unknown(path: str, summary: str, answer: str, body: str) -> Callable[[Method], Method]:
-    """The method answers POST of anybody."""
-    return _marked(Route("POST", path, summary, answer=answer, body=body, asks="anybody"))
-
-
-def delete(
-    path: str,
-    summary: str,
-    *,
-    query: tuple[str, ...] = (),
-    answer: str | None = None,
-    role: Role = Role.OPERATOR,
-    spread: Spread = "here",
-) -> Callable[[Method], Method]:
-    """The method answers DELETE, and mostly has nothing to say."""
-    return _marked(Route("DELETE", path, summary, query=query, answer=answer, role=role, spread=spread))
-
-
-def _marked(route: Route) -> Callable[[Method], Method]:
     def mark(method: Method) -> Method:
         vars(method)["route"] = route
         return method
 
     return mark
+
+
+get = partial(_route, "GET")
+post = partial(_route, "POST", role=Role.OPERATOR)
+patch = partial(_route, "PATCH", role=Role.OPERATOR)
+#: It mostly has nothing to say.
+delete = partial(_route, "DELETE", role=Role.OPERATOR)
+#: Of whoever is known, about himself; the HTTP method comes first.
+own = partial(_route, asks="caller")
+#: Of anybody.
+unknown = partial(_route, "POST", asks="anybody")
+
+
+def combined(
+    path: str, summary: str, answer: str, combine: Combine, query: tuple[str, ...] = (), role: Role = Role.VIEWER
+) -> Callable[[Method], Method]:
+    """The method answers GET for its node, and ``combine`` makes one answer of all."""
+    return get(path, summary, answer, query=query, combine=combine, role=role)
+
+
+def listing(path: str, summary: str, item: str, *query: str, **details: Unpack[_Details]) -> Callable[[Method], Method]:
+    """The method answers GET with as many items as were asked for."""
+    return get(path, summary, item, query=(*query, *PAGE), paged=True, **details)
 
 
 class Resource:
