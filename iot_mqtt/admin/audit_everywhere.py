@@ -13,15 +13,16 @@ did not answer is named beside the records: its are missing, not there.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 from iot_mqtt.admin.audit import ANYTHING, AuditLog, Wanted
 from iot_mqtt.admin.audit_chain import Record
 from iot_mqtt.admin.audit_files import Kept, Verified
 from iot_mqtt.broker.facade import MemberInfo
+from iot_mqtt.ports.questions import AskingLater
 
 Answer = TypeVar("Answer")
 
@@ -30,17 +31,6 @@ PAGE, VERIFY = "audit.page", "audit.verify"
 PAGE_WITHIN, VERIFY_WITHIN = 5.0, 20.0
 #: Bytes of the records of one answer, about.
 ANSWER_BYTES = 256 * 1024
-
-
-class Asking(Protocol):
-    """How to ask the other nodes; ``cluster.questions`` is one."""
-
-    #: Name → what makes the answer of a question's body, in time.
-    later: dict[str, Callable[[bytes], Awaitable[bytes]]]
-
-    def ask_all(self, name: str, body: bytes, within: float) -> Awaitable[Mapping[int, bytes | str]]:
-        """Answers by number, or why there is none, in words."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +92,7 @@ class AuditEverywhere:
     """One node's log, and those of the others where there are any."""
 
     def __init__(
-        self, log: AuditLog, node: str, members: Callable[[], Iterable[MemberInfo]], asking: Asking | None = None
+        self, log: AuditLog, node: str, members: Callable[[], Iterable[MemberInfo]], asking: AskingLater | None = None
     ) -> None:
         self._log = log
         self._node = node

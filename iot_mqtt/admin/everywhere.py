@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any
 
 from iot_mqtt.admin.audit_everywhere import Missing
 from iot_mqtt.admin.between import Said, asked_in, question, read, written
@@ -29,25 +29,13 @@ from iot_mqtt.admin.routes import ALL_NODES, Answer, Answered, Route
 from iot_mqtt.admin.turns import ITEMS, AtOnce, Turns
 from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.errors import MqttError
+from iot_mqtt.ports.questions import AskingLater
 
 QUESTION = "api.call"
 #: Seconds for an answer: of what only looks, and of what changes something.
 LOOK_WITHIN, CHANGE_WITHIN = 5.0, 20.0
 #: Calls that go on to other nodes at once, and those of others that are answered at once.
 MOST = 256
-
-
-class Asking(Protocol):
-    """How to ask the other nodes; ``cluster.questions`` is one."""
-
-    #: Name → what makes the answer of a question's body, in time.
-    later: dict[str, Callable[[bytes], Awaitable[bytes]]]
-
-    def ask_all(
-        self, name: str, body: bytes, within: float, only: Collection[int] | None = None
-    ) -> Awaitable[Mapping[int, bytes | str]]:
-        """Answers by number, or why there is none, in words."""
-        ...
 
 
 class Everywhere:
@@ -57,7 +45,7 @@ class Everywhere:
         self,
         node: str,
         members: Callable[[], Iterable[MemberInfo]] = tuple,
-        asking: Asking | None = None,
+        asking: AskingLater | None = None,
         turns: Turns | None = None,
     ) -> None:
         """``turns``: when the slices of long answers are made, and calls of other nodes answered."""
@@ -273,7 +261,7 @@ class Everywhere:
         return said, tuple(missing)
 
     async def _ask(
-        self, asking: Asking, route: Route, call: Call, only: Collection[int] | None
+        self, asking: AskingLater, route: Route, call: Call, only: Collection[int] | None
     ) -> Mapping[int, bytes | str]:
         if self._sent >= MOST:
             detail = f"{MOST} calls are on their way to other nodes; try again"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.desks import checked, delete_of, one_of, page_of
@@ -12,19 +10,14 @@ from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of
 from iot_mqtt.auth.explaining import QUESTIONS, Answer, Question
 from iot_mqtt.auth.grid_rules import AclDesk, RulesInfo
+from iot_mqtt.auth.service import Access
 from iot_mqtt.ports.access import Principal
-
-
-class Asked(Protocol):
-    """Knows the rules of the moment."""
-
-    def may(self, who: Principal, question: Question) -> Answer: ...
 
 
 class RuleResources(Resource):
     """Rules of the grid, for whoever holds the token."""
 
-    def __init__(self, desk: AclDesk, access: Asked) -> None:
+    def __init__(self, desk: AclDesk, access: Access) -> None:
         self._desk = desk
         self._access = access
 

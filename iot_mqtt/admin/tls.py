@@ -7,22 +7,14 @@ The context is the one that listeners have, so certificates, CRLs and suites mea
 
 from __future__ import annotations
 
-import ssl
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.internet.interfaces import IAddress
 
+from iot_mqtt.pipeline import TlsContext
 from iot_mqtt.pipeline.tls_protocol import TlsProtocol
 
 __all__ = ["TlsSite"]
-
-
-class Context(Protocol):
-    """``iot_mqtt.pipeline.TlsContext`` is one."""
-
-    def wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject: ...
-
-    def failed(self, error: ssl.SSLError) -> None: ...
 
 
 class TlsSite:
@@ -30,7 +22,7 @@ class TlsSite:
 
     noisy = False
 
-    def __init__(self, site: Any, context: Context) -> None:
+    def __init__(self, site: Any, context: TlsContext) -> None:
         self._site = site
         self._context = context
 

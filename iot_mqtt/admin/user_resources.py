@@ -12,17 +12,12 @@ from iot_mqtt.admin.limit_schemas import limits_object, said_limit, shown
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of
 from iot_mqtt.auth.chain import Said
+from iot_mqtt.auth.service import Access
 from iot_mqtt.auth.user_desk import Changes, UserDesk, UserInfo
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
 from iot_mqtt.ports.limits import Said as LimitSaid
 
 _TEXT: Json = {"type": "string"}
-
-
-class Explaining(Protocol):
-    """Asks the chain of a listener, and tells what each link says."""
-
-    async def explain(self, attempt: ConnectAttempt) -> tuple[list[Said], Principal | Denied]: ...
 
 
 class Limited(Protocol):
@@ -124,7 +119,7 @@ class UserResources(Resource):
 class AuthResources(Resource):
     """Who would be let in, and by which link."""
 
-    def __init__(self, access: Explaining, limits: Limited, prospects: Prospects) -> None:
+    def __init__(self, access: Access, limits: Limited, prospects: Prospects) -> None:
         self._access = access
         self._limits = limits
         self._prospects = prospects

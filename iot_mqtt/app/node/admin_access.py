@@ -12,7 +12,7 @@ from iot_mqtt.admin.access_resources import AuditResources, TokenResources
 from iot_mqtt.admin.admin_resources import AdminResources
 from iot_mqtt.admin.admins import AdminDesk
 from iot_mqtt.admin.audit import AuditLog
-from iot_mqtt.admin.audit_everywhere import Asking, AuditEverywhere
+from iot_mqtt.admin.audit_everywhere import AuditEverywhere
 from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.admin.callers import TOKENS, Role, RootToken, Tokens
 from iot_mqtt.admin.cross_site import Hosts
@@ -28,6 +28,7 @@ from iot_mqtt.auth.hashing import HashPool
 from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.directory import ADMINS, Conflict, Directory
+from iot_mqtt.ports.questions import AskingLater
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class AdminAccess:
         clock: Clock,
         pool: HashPool,
         members: Callable[[], Iterable[MemberInfo]] = tuple,
-        asking: Asking | None = None,
+        asking: AskingLater | None = None,
     ) -> None:
         """``members`` and ``asking``: the other nodes, whose logs of changes are shown here, too."""
         admin, data_dir = config.admin, config.node.data_dir

@@ -9,7 +9,7 @@ from typing import Any
 
 from iot_mqtt.admin.connections import Doorkeeper
 from iot_mqtt.admin.dashboard import Dashboard, Sockets
-from iot_mqtt.admin.everywhere import Asking, Everywhere
+from iot_mqtt.admin.everywhere import Everywhere
 from iot_mqtt.admin.limit_resources import LimitResources
 from iot_mqtt.admin.pipeline_tables import PipelineTableResources
 from iot_mqtt.admin.routes import Resource
@@ -48,6 +48,7 @@ from iot_mqtt.pipeline import CalmPort, Share, TlsContext
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.directory import Directory
+from iot_mqtt.ports.questions import AskingLater
 from iot_mqtt.uplink.desk import UplinkDesk
 
 #: Connections that the kernel holds until they are accepted.
@@ -123,7 +124,7 @@ class AdminPort:
         devices: Accompanied,
         uplink: UplinkDesk | None,
         certificates: Certificates,
-        asking: Asking | None,
+        asking: AskingLater | None,
         sockets: Sockets,
         further: Sequence[Resource],
     ) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from iot_mqtt.admin.why.facts import Facts, Home, Rights
+from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.look_ups import LookUps
 from iot_mqtt.app.node.topic_knowledge import denied, rules_of
 from iot_mqtt.auth.bans import BanBook
@@ -15,7 +16,6 @@ from iot_mqtt.auth.service import Access
 from iot_mqtt.broker.facade import AttemptInfo, SessionInfo
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import Accompanied
-from iot_mqtt.plugins.info import PluginInfo
 from iot_mqtt.ports.access import Principal
 from iot_mqtt.ports.addresses import parsed
 from iot_mqtt.ports.clock import Clock
@@ -23,37 +23,17 @@ from iot_mqtt.ports.cluster_status import node_words
 from iot_mqtt.ports.devices import State, StoredCommand
 from iot_mqtt.uplink.desk import UplinkDesk
 
+if TYPE_CHECKING:
+    from iot_mqtt.cluster.roster import Life
+
 #: Subscriptions that are held against topics, topics that are held against subscriptions, and the rest.
 _SUBSCRIPTIONS, _TOPICS, _COMMANDS, _UNNAMED = 1_000, 500, 100, 10
 #: Seconds for which a command that failed is worth a word.
 _RECENT = 24 * 3600.0
 
 
-class Plugins(Protocol):
-    """Knows whom the codecs hold off."""
-
-    def info(self) -> list[PluginInfo]: ...
-
-
-class Gateways(Protocol):
-    """What a node has for gateways."""
-
-    @property
-    def plugins(self) -> Plugins: ...
-
-
-class Life(Protocol):
-    """Of a node."""
-
-    @property
-    def number(self) -> int: ...
-
-    @property
-    def boot(self) -> int: ...
-
-
 #: In which life a session is; None: it is in none. Raises ``Unavailable``.
-HomeOf = Callable[[str], Awaitable[Life | None]]
+HomeOf = Callable[[str], Awaitable["Life | None"]]
 #: How the connections of a client ended in the life of the node before this one, the newest first.
 EndsBefore = Callable[[str], Coroutine[Any, Any, list[AttemptInfo]]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,9 @@ class Questions:
         #: What is answered in place of the truth; None: what a node of before would.
         self.instead: dict[int, bytes | str] = {}
 
-    async def ask_all(self, name: str, body: bytes, within: float) -> Mapping[int, bytes | str]:
+    async def ask_all(
+        self, name: str, body: bytes, within: float, only: Collection[int] | None = None
+    ) -> Mapping[int, bytes | str]:
         assert within > 0
         peers = {number: one for number, one in self._cluster.questions.items() if number != self._number}
         return {

@@ -38,7 +38,7 @@ class FakeNode:
 
     def __init__(self) -> None:
         self.looks = 0
-        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.asked: list[tuple[str, dict[str, Any]]] = []
         self.started_at = 1000.0
 
     def get(self, path: str, query: dict[str, str] | None = None) -> Any:
