@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import yaml
@@ -19,24 +19,16 @@ from iot_mqtt.app.config.file_checks import file_notes, file_problems
 from iot_mqtt.app.config.limits import RENAMED
 from iot_mqtt.app.config.migrating import migrate
 from iot_mqtt.app.config.text import explained, reference, shown, value_text
-
-Command = TypeVar("Command", bound=Callable[..., Any])
+from iot_mqtt.app.terminal import together
 
 
 def _default_file(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     return value or default_file()
 
 
-def config_options(command: Command) -> Command:
-    """``--config FILE`` (as ``path``) and ``--set KEY=VALUE`` (as ``sets``), for commands that read configuration."""
-    sets = click.option(
-        "--set",
-        "sets",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Set one key, over file and environment; may be given again.",
-    )
-    path = click.option(
+#: For commands that read configuration.
+config_options = together(
+    click.option(
         "--config",
         "-c",
         "path",
@@ -44,8 +36,15 @@ def config_options(command: Command) -> Command:
         type=click.Path(exists=True, dir_okay=False, readable=True),
         callback=_default_file,
         help=f"The configuration file; ./{DEFAULT_FILE} if there is one.",
-    )
-    return path(sets(command))
+    ),
+    click.option(
+        "--set",
+        "sets",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Set one key, over file and environment; may be given again.",
+    ),
+)
 
 
 def refused(error: ConfigError) -> click.ClickException:

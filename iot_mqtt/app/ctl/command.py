@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,8 +13,6 @@ from iot_mqtt.app.terminal import Column, NumberRange, plain, print_done, print_
 
 if TYPE_CHECKING:
     from iot_mqtt.app.ctl.node import Node
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _remember(context: click.Context, parameter: click.Parameter, value: object) -> None:
@@ -97,7 +95,7 @@ def list_command(
     path: str,
     columns: tuple[Column, ...],
     help: str,
-    *options: Callable[[Command], Command],
+    *options: Callable[[Any], Any],
     name: str = "list",
 ) -> None:
     """Give a group the command that lists what is at ``path``; the names of its options are those of the API."""
