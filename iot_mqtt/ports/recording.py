@@ -34,8 +34,8 @@ class RecordingInfo(NamedTuple):
     since: float
     #: None: it is open.
     until: float | None
-    #: How it ended, as ``endings.end_with`` has it; "node_restarted" or "node_lost" if the node ended, crashed, or began
-    #: anew before it.
+    #: How it ended, as ``endings.end_with`` has it; "node_restarted" or "node_lost" if the node ended, crashed or
+    #: began anew before it.
     end: str
 
 

@@ -56,6 +56,7 @@ def test_no_more_than_the_window_is_under_way() -> None:
     check(node)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("together", [False, True], ids=["one-by-one", "runs"])
 @pytest.mark.parametrize("restarted", [False, True], ids=["reconnect", "restart"])
 def test_a_client_that_takes_one_at_a_time_costs_few_reads(
