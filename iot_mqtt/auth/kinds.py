@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from iot_mqtt.auth import argon, bcrypt_hashes, mosquitto_hashes, salted_hashes
+from iot_mqtt.auth import argon, bcrypt_hashes, salted_hashes
 
 
 class Kind(NamedTuple):
@@ -23,9 +23,8 @@ class Kind(NamedTuple):
 
 _ARGON = Kind("argon2id", argon.check, argon.cost, argon.verify_password, argon.decoy)
 _BCRYPT = Kind("bcrypt", *(getattr(bcrypt_hashes, name) for name in ("check", "cost", "verify", "decoy")))
-_MOSQUITTO = Kind("mosquitto", *(getattr(mosquitto_hashes, name) for name in ("check", "cost", "verify", "decoy")))
-_EMQX = Kind("emqx", *(getattr(salted_hashes, name) for name in ("check", "cost", "verify", "decoy")))
-_KINDS: Final = {"$argon2id$": _ARGON, "$2": _BCRYPT, "$7$": _MOSQUITTO, "$6$": _MOSQUITTO, "$emqx$": _EMQX}
+_SALTED = Kind("salted", *(getattr(salted_hashes, name) for name in ("check", "cost", "verify", "decoy")))
+_KINDS: Final = {"$argon2id$": _ARGON, "$2": _BCRYPT, "$7$": _SALTED, "$6$": _SALTED, "$emqx$": _SALTED}
 
 #: Kind and cost of a hash: two of the same take as long.
 Cost = tuple[str, str]
