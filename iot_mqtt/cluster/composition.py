@@ -21,7 +21,7 @@ from iot_mqtt.cluster.membership import Membership
 from iot_mqtt.cluster.ownership import Ownership
 from iot_mqtt.cluster.registration import Registration
 from iot_mqtt.cluster.releases import Releases
-from iot_mqtt.cluster.roster import Life, Roster
+from iot_mqtt.cluster.roster import Life
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.cluster.strays import Strays
 from iot_mqtt.ports.clock import Clock
@@ -64,7 +64,7 @@ def compose(
 ) -> LifeParts:
     """Make the parts of a life that begins; see ``ClusterNode`` for the arguments."""
     own = Life(place.number, place.boot)
-    membership = Membership(own, registry, Roster(place.number, clock, settings.unseen_grace))
+    membership = Membership(own, registry, clock, settings.unseen_grace)
     known = KnownNodes(grid, membership, clock)
     conversation = Conversation(place, messaging, clock, settings, known.words)
     links = conversation.links

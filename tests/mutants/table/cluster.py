@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutation import Mutation
 
-_ROSTER: Final = "iot_mqtt/cluster/roster.py"
+_MEMBERSHIP: Final = "iot_mqtt/cluster/membership.py"
 _OWNERSHIP: Final = "iot_mqtt/cluster/ownership.py"
 _FENCING: Final = "iot_mqtt/cluster/fencing.py"
 _ADOPTION: Final = "iot_mqtt/cluster/adoption.py"
@@ -75,7 +75,7 @@ CLUSTER: Final = (
     ),
     Mutation(
         "cluster.starting-is-dead",
-        _ROSTER,
+        _MEMBERSHIP,
         "return Standing.DEAD if now - since >= self._grace else Standing.UNSEEN",
         "return Standing.DEAD",
         _OWNING,
@@ -83,7 +83,7 @@ CLUSTER: Final = (
     ),
     Mutation(
         "cluster.unseen-for-ever",
-        _ROSTER,
+        _MEMBERSHIP,
         "return Standing.DEAD if now - since >= self._grace else Standing.UNSEEN",
         "return Standing.UNSEEN",
         _OWNING,
@@ -91,7 +91,7 @@ CLUSTER: Final = (
     ),
     Mutation(
         "cluster.gone-is-unseen",
-        _ROSTER,
+        _MEMBERSHIP,
         "if life.boot <= self.latest(life.number):",
         "if life.boot < self.latest(life.number):",
         _OWNING,
@@ -99,7 +99,7 @@ CLUSTER: Final = (
     ),
     Mutation(
         "cluster.later-life-is-the-same",
-        _ROSTER,
+        _MEMBERSHIP,
         "if member is not None and member.boot == life.boot:",
         "if member is not None:",
         _OWNING,

@@ -13,7 +13,7 @@ from iot_mqtt.cluster.links import LinkError
 from iot_mqtt.cluster.loading import Loading, Owner
 from iot_mqtt.cluster.membership import Membership
 from iot_mqtt.cluster.ownership import FOREIGN, RELEASED, Ownership
-from iot_mqtt.cluster.roster import Life, Roster
+from iot_mqtt.cluster.roster import Life
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.cluster.strays import Strays
 from iot_mqtt.grid.memory import MemoryGrid
@@ -51,7 +51,7 @@ class Here:
         self.clock, self.grid = ManualClock(), SharedMemory()
         run(self.grid.open())
         settings = ClusterSettings()
-        self.roster = Roster(OWN.number, self.clock, settings.unseen_grace)
+        self.membership = Membership(OWN, cast(Registry, self), self.clock, settings.unseen_grace)
         self.channels = Channels(self.grid, self.clock, OWN, 100, 10)
         self.fences = Fences(self.grid)
         self.connected: Callable[[], bool] = lambda: True
@@ -59,7 +59,7 @@ class Here:
         self.asked: list[int] = []
         loading = Loading(cast(Owner, self), self.clock, settings.fence_again)
         self.ownership = Ownership(
-            Membership(OWN, cast(Registry, self), self.roster),
+            self.membership,
             self.channels,
             loading,
             Strays(self.channels, loading, self.clock, settings),
@@ -80,7 +80,7 @@ class Here:
 
     def list(self, *lives: Life) -> None:
         """These are there now."""
-        self.roster.update([Member(f"n{life.number}", life.number, life.boot, "1") for life in lives])
+        self.membership.update([Member(f"n{life.number}", life.number, life.boot, "1") for life in lives])
 
     def claim(self) -> Deferred[tuple[Claim, str]]:
         return Deferred.fromCoroutine(self.ownership.claim("c"))
