@@ -22,7 +22,6 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -32,7 +31,6 @@ from iot_mqtt.cluster.fencing import SharedGrid
 from iot_mqtt.cluster.joining import Place
 from iot_mqtt.cluster.roster import Life
 from iot_mqtt.cluster.settings import ClusterSettings
-from iot_mqtt.cluster.status import status_of
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.cluster import Claim, Node
 from iot_mqtt.ports.cluster_status import ClusterStatus
@@ -68,7 +66,8 @@ class ClusterNode:
         self.on_suspended: Callable[[bool], None] = _ignore
         self._suspended = False
         self._registry = registry
-        parts = compose(
+        self._grid = grid
+        parts = self._parts = compose(
             place,
             version=version,
             grid=grid,
@@ -82,22 +81,20 @@ class ClusterNode:
         self._membership = parts.membership
         self._registration = parts.registration
         self._conversation = parts.conversation
-        self._links = parts.conversation.links
         #: What nodes ask each other by name, for those above.
         self.questions = parts.conversation.questions
         self._known = parts.known
         self._departures = parts.departures
         self._adoption = parts.adoption
         self._ownership = parts.ownership
-        self._takeover = parts.takeover
         #: Whose clocks are wrong; to be looked at again and again.
         self.clocks = parts.clocks
         # What the broker asks, see ``ports.cluster.Peers``; and ``claim``.
         self.numbers = self._known.numbers
         self.forward = self._conversation.forward
-        self.takes_more = self._links.takes_more
+        self.takes_more = parts.conversation.links.takes_more
         self.flush = self._conversation.flush
-        self.crowded = self._links.crowded
+        self.crowded = parts.conversation.links.crowded
         self.changed = self._conversation.changed
         self.when_known = self._conversation.when_known
         self.known_by = self._conversation.known_by
@@ -113,7 +110,6 @@ class ClusterNode:
         self.note_stopped = self._known.stops
         self.remove = self._known.remove
         self.look = self._known.look
-        self._status = partial(status_of, place, parts, grid, registry)
 
     # The life.
 
@@ -139,7 +135,7 @@ class ClusterNode:
         await self._registration.enter()
         self._membership.check()
         self._on_members()
-        clients = await self._takeover.inherit(Life(self.number, self.place.boot - 1))
+        clients = await self._parts.takeover.inherit(Life(self.number, self.place.boot - 1))
         await self._conversation.until_told()
         self._membership.check()
         self._registration.start()
@@ -214,7 +210,41 @@ class ClusterNode:
 
     def status(self) -> ClusterStatus:
         """How the cluster looks from here."""
-        return self._status()
+        parts = self._parts
+        conversation, members = parts.conversation, parts.membership.members
+        links, ours, dead = conversation.links, conversation.ours, parts.adoption.dead
+        return ClusterStatus(
+            node_id=self.place.node_id,
+            number=self.place.number,
+            boot=self.place.boot,
+            over=parts.membership.over,
+            registry=self._registry.state.value,
+            registry_trouble=self._registry.trouble,
+            copies_missing=self._grid.copies_missing,
+            grid_servers=self._grid.servers,
+            routes=len(ours.digest),
+            routes_version=ours.version,
+            draining=parts.registration.draining,
+            peers=tuple(
+                conversation.peer_status(number, parts.known.name(number), members.get(number))
+                for number in sorted(links.links)
+            ),
+            absent=parts.known.absent,
+            known_late=ours.late,
+            claims_granted=dict(parts.ownership.granted),
+            claims_refused={str(reason): count for reason, count in parts.ownership.refused.items()},
+            released=parts.releases.released,
+            releases_refused=parts.releases.refused,
+            fences=parts.fences.asked,
+            dead=dead,
+            adoptions=parts.adoption.finished,
+            adopted_clients=parts.takeover.adopted,
+            adoption_failures=parts.adoption.failures + parts.loading.failures,
+            unreadable_channels=parts.channels.unreadable,
+            incompatible=links.incompatible,
+            strangers=links.strangers,
+            clocks_wrong=parts.clocks.wrong,
+        )
 
 
 def _report(failure: Failure, what: str) -> None:

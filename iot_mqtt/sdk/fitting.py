@@ -8,16 +8,30 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any
+from difflib import get_close_matches
+from types import FunctionType
+from typing import Any, Final
 
 from iot_mqtt.framing.checking import check
 from iot_mqtt.sdk.codec import SDK_VERSION, Codec
 from iot_mqtt.sdk.config import BadConfig, config_from
 from iot_mqtt.sdk.schema import Schema
-from iot_mqtt.sdk.spelling import HOOKS, misspelt
 
+#: Hooks and how many arguments they get besides ``self``.
+HOOKS: Final = {
+    "opened": 0,
+    "decode": 1,
+    "decode_many": 1,
+    "welcome": 0,
+    "refuse": 1,
+    "safe": 1,
+    "encode": 1,
+    "idle": 0,
+}
 #: Those that return bytes.
 _WHOLE = ("welcome", "refuse", "safe", "encode", "decode_many")
+#: How alike two names are of which one may be meant for the other.
+_NEAR: Final = 0.8
 
 
 class DoesNotFit(Exception):
@@ -90,6 +104,27 @@ def _wrong_hook(cls: type[Codec], hook: str, arguments: int) -> str | None:
     except ValueError:  # compiled code that does not tell its signature
         pass
     return None
+
+
+def misspelt(codec: type[Any]) -> Iterator[str]:
+    """Methods that were nearly hooks, in words: a misspelt one is never called, and nobody would notice."""
+    for base in codec.__mro__[: codec.__mro__.index(Codec)]:
+        for name, value in vars(base).items():
+            if name.startswith("_") or name in HOOKS or not isinstance(value, FunctionType):
+                continue
+            if near := _near(name.lower()):
+                yield (
+                    f"`{name}` is none of a codec's hooks; did you mean `{near}`? "
+                    "(Names of your own methods may begin with an underscore.)"
+                )
+
+
+def _near(name: str) -> str:
+    """The hook with the same letters in another order, or with nearly the same name."""
+    for hook in HOOKS:
+        if sorted(name) == sorted(hook):
+            return hook
+    return next(iter(get_close_matches(name, HOOKS, 1, _NEAR)), "")
 
 
 def _named(thing: object) -> str:

@@ -7,7 +7,9 @@ reasons than the record itself is ``wrong``, and for the outlet to tell.
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import replace
@@ -16,7 +18,6 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from iot_mqtt.ports.uplink import MAX_REJECTED, Record, Rejected
 from iot_mqtt.uplink.kafka.client import Report, error_of, let_go, make_producer
-from iot_mqtt.uplink.kafka.dead import letter
 from iot_mqtt.uplink.kafka.settings import KafkaSettings
 from iot_mqtt.uplink.kafka.topics import MAKING_AGAIN_SECONDS, MAKING_SECONDS, Absent, Topics
 from iot_mqtt.uplink.kafka.watch import Watch
@@ -28,6 +29,13 @@ TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE)
 REJECTED = (*TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP)
 #: A dead letter is cut to what its topic takes, and to these parts of that if it is not taken.
 _PARTS = (1, 4, 64)
+#: Bytes for what a dead letter has beside its value and headers.
+_OVERHEAD = 512
+#: What is left of its value at least; below that there is no use.
+_LEAST = 256
+_LONGEST_REASON = 300
+#: All messages that go up begin with it.
+_MESSAGE_ID = re.compile(rb'\{"id":("(?:[^"\\]|\\.)*")')
 
 #: What goes on in a later turn; True: there is more to do at once.
 Steps = Generator[bool, None, None]
@@ -153,3 +161,27 @@ def _rejected(record: Record, spool: str, reason: str, kept_in: str | None) -> R
 
 def _where(record: Record) -> dict[str, object]:
     return {"topic": record.topic, "position": record.position, "size": len(record.value)}
+
+
+def letter(record: Record, spool: str, topic: str, reason: str, limit: int) -> Record:
+    """A record that Kafka will never take, for the topic ``topic`` of dead letters, which takes ``limit`` bytes.
+
+    The value is cut to what fits. Headers say where it should have gone (``original_topic``), why it did not
+    (``reason``), how many bytes it had (``size``), and to how many it was cut (``cut``); its own headers are kept.
+    ``id`` is that of the record, its spool and position, and ``message_id`` what the message in it has as its ``id``.
+    """
+    headers = (
+        *record.headers,
+        ("original_topic", record.topic.encode()),
+        ("reason", reason.encode()[:_LONGEST_REASON]),
+        ("size", b"%d" % len(record.value)),
+        ("id", f"{spool}-{record.position}".encode()),
+    )
+    if (found := _MESSAGE_ID.match(record.value)) is not None:
+        headers = (*headers, ("message_id", json.loads(found[1]).encode("utf-8", "replace")))
+    key = record.key.encode("utf-8", "replace").decode()
+    taken = _OVERHEAD + len(key.encode()) + sum(len(name) + len(value) + 10 for name, value in headers)
+    room = max(_LEAST, limit - taken)
+    if len(record.value) > room:
+        headers = (*headers, ("cut", b"%d" % room))
+    return Record(topic, key, record.value[:room], headers, record.timestamp, record.position)

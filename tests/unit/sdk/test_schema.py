@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from iot_mqtt.sdk import Codec, Schema, Tag
+from iot_mqtt.sdk.fitting import misspelt
 from iot_mqtt.sdk.schema import conflict
-from iot_mqtt.sdk.spelling import misspelt
 
 BEFORE = Schema(3, {"t": Tag("float", "°C"), "n": Tag("int")}, open=False)
 

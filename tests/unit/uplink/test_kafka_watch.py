@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from iot_mqtt.ports.uplink import Record
-from iot_mqtt.uplink.kafka.dead import letter
+from iot_mqtt.uplink.kafka.lone import letter
 from iot_mqtt.uplink.kafka.watch import Watch
 
 
