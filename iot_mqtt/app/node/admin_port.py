@@ -36,14 +36,17 @@ from iot_mqtt.broker.allowance import usual_limits
 from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import Accompanied
-from iot_mqtt.metrics.admin import AdminCollector, LoginFacts
 from iot_mqtt.metrics.certificates import CertificatesCollector
-from iot_mqtt.metrics.devices import DevicesCollector
+from iot_mqtt.metrics.collectors import (
+    AdminCollector,
+    DevicesCollector,
+    InboxCollector,
+    LinksCollector,
+    LoginFacts,
+    UplinkCollector,
+)
 from iot_mqtt.metrics.exposition import Collector, Metrics
 from iot_mqtt.metrics.facts import ListenerCounts
-from iot_mqtt.metrics.inbox import InboxCollector
-from iot_mqtt.metrics.links import LinksCollector
-from iot_mqtt.metrics.uplink import UplinkCollector
 from iot_mqtt.pipeline import CalmPort, Share, TlsContext
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters

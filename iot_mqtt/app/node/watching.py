@@ -31,13 +31,12 @@ from iot_mqtt.broker.recorder import Recorder
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.devices.link import Captures
+from iot_mqtt.metrics.collectors import TracesCollector, WebhooksCollector
 from iot_mqtt.metrics.exposition import Collector, Metrics
 from iot_mqtt.metrics.facts import ListenerCounts
 from iot_mqtt.metrics.history.history import SAMPLE_SECONDS
 from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.metrics.sys_tree import Load, sys_tree
-from iot_mqtt.metrics.traces import TracesCollector
-from iot_mqtt.metrics.webhooks import WebhooksCollector
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import Grid
 from iot_mqtt.ports.log import Breath

@@ -17,16 +17,18 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from iot_mqtt.devices.letters import LettersInfo
 from iot_mqtt.devices.link.counters import LinkCounters
-from iot_mqtt.metrics.admin import AdminCollector
 from iot_mqtt.metrics.certificates import CertificatesCollector
 from iot_mqtt.metrics.cluster import ClusterCollector
-from iot_mqtt.metrics.devices import DevicesCollector
+from iot_mqtt.metrics.collectors import (
+    AdminCollector,
+    DevicesCollector,
+    InboxCollector,
+    LinksCollector,
+    UplinkCollector,
+    WebhooksCollector,
+)
 from iot_mqtt.metrics.exposition import Metrics
-from iot_mqtt.metrics.inbox import InboxCollector
-from iot_mqtt.metrics.links import LinksCollector
 from iot_mqtt.metrics.loop_lag import LoopLag
-from iot_mqtt.metrics.uplink import UplinkCollector
-from iot_mqtt.metrics.webhooks import WebhooksCollector
 from iot_mqtt.ports.cluster_status import AbsentNode, Ending
 from iot_mqtt.ports.counters import FIGURES, Counters
 from iot_mqtt.ports.devices import DeviceFigures

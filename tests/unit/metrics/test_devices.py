@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from iot_mqtt.metrics.devices import DevicesCollector
+from iot_mqtt.metrics.collectors import DevicesCollector
 from iot_mqtt.ports.devices import DeviceFigures, State
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
-from iot_mqtt.metrics.uplink import UplinkCollector
+from iot_mqtt.metrics.collectors import UplinkCollector
 from tests.unit.admin.adminkit import UPLINK
 
 

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from iot_mqtt.app.config import ConfigError, load_config
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.metrics.inbox import InboxCollector
+from iot_mqtt.metrics.collectors import InboxCollector
 from tests.unit.admin.adminkit import TOKEN, FakeView, make_browser
 from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
 from tests.unit.devices.letterkit import LetterNode

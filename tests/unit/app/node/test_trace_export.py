@@ -17,7 +17,7 @@ from iot_mqtt.app.config import ConfigError, read_config
 from iot_mqtt.app.config.checks import serving_problems
 from iot_mqtt.app.node.trace_export import AGAIN, AT_ONCE, AT_THE_END, GATHER, TraceExport
 from iot_mqtt.auth.web import AgentWeb
-from iot_mqtt.metrics.traces import TracesCollector
+from iot_mqtt.metrics.collectors import TracesCollector
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.pipeline.clock import ReactorClock
 from iot_mqtt.ports.tracing import Context, Kind, Span, TracesSettings

@@ -19,7 +19,7 @@ from iot_mqtt.app.config.webhooks import webhook_of
 from iot_mqtt.app.node import webhooks
 from iot_mqtt.app.node.webhooks import AT_ONCE, GATHER, MOST_BYTES, MOST_WAITING, Webhook, Webhooks
 from iot_mqtt.auth.web import AgentWeb
-from iot_mqtt.metrics.webhooks import WebhooksCollector
+from iot_mqtt.metrics.collectors import WebhooksCollector
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.pipeline.clock import ReactorClock
 from iot_mqtt.ports.events import CLIENT_CONNECTED, KINDS, SESSION_ENDED, Events
