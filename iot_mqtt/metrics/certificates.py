@@ -8,7 +8,7 @@ from typing import Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from iot_mqtt.metrics.families import Family
+from iot_mqtt.metrics.families import Family, samples
 
 
 class PortFacts(Protocol):
@@ -37,36 +37,19 @@ class CertificatesCollector(Collector):
         self._facts = facts
 
     def collect(self) -> Iterator[Family]:
-        days = GaugeMetricFamily(
-            "iot_mqtt_tls_certificate_days",
-            "As iot_mqtt_tls_certificate_left_seconds, in days; goes with the next version.",
-            labels=("listener", "file"),
-        )
-        seconds = GaugeMetricFamily(
-            "iot_mqtt_tls_certificate_left_seconds",
-            "Seconds until it is over; negative: it is.",
-            labels=("listener", "file"),
-        )
-        lists = GaugeMetricFamily(
-            "iot_mqtt_tls_crl_left_seconds",
-            "Seconds until an authority's list of revoked certificates is over; negative: it is.",
-            labels=("listener", "file", "authority"),
-        )
-        outdated = GaugeMetricFamily(
-            "iot_mqtt_tls_outdated",
-            "1 while new files cannot be used, or not yet, and the old ones stay.",
-            labels=("listener",),
-        )
-        failures = CounterMetricFamily(
-            "iot_mqtt_tls_failures", "Handshakes and records that failed, by kind.", labels=("listener", "reason")
-        )
-        for port in self._facts():
-            outdated.add_metric((port.name,), float(port.outdated))
-            for path, left in port.days_left.items():
-                days.add_metric((port.name, path), left)
-                seconds.add_metric((port.name, path), left * 86400)
-            for (path, authority), left in port.lists_left.items():
-                lists.add_metric((port.name, path, authority), left)
-            for reason, count in sorted(port.failures.items()):
-                failures.add_metric((port.name, reason), float(count))
-        yield from (seconds, days, lists, outdated, failures)
+        ports = list(self._facts())
+        days = [((port.name, path), left) for port in ports for path, left in port.days_left.items()]
+        seconds = [(labels, left * 86400) for labels, left in days]
+        text = "Seconds until it is over; negative: it is."
+        yield samples(GaugeMetricFamily, "tls_certificate_left_seconds", text, ("listener", "file"), seconds)
+        text = "As iot_mqtt_tls_certificate_left_seconds, in days; goes with the next version."
+        yield samples(GaugeMetricFamily, "tls_certificate_days", text, ("listener", "file"), days)
+        lists = [((port.name, *which), left) for port in ports for which, left in port.lists_left.items()]
+        text = "Seconds until an authority's list of revoked certificates is over; negative: it is."
+        yield samples(GaugeMetricFamily, "tls_crl_left_seconds", text, ("listener", "file", "authority"), lists)
+        outdated = [((port.name,), port.outdated) for port in ports]
+        text = "1 while new files cannot be used, or not yet, and the old ones stay."
+        yield samples(GaugeMetricFamily, "tls_outdated", text, ("listener",), outdated)
+        failures = [((port.name, kind), count) for port in ports for kind, count in sorted(port.failures.items())]
+        text = "Handshakes and records that failed, by kind."
+        yield samples(CounterMetricFamily, "tls_failures", text, ("listener", "reason"), failures)

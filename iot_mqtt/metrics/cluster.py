@@ -11,8 +11,8 @@ from typing import Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from iot_mqtt.metrics.families import Family, Table, counter, counters, gauge, gauges, labelled
-from iot_mqtt.ports.cluster_status import AbsentNode, ClusterStatus, PeerStatus
+from iot_mqtt.metrics.families import Family, Kind, Table, counter, counters, gauge, gauges, labelled, samples
+from iot_mqtt.ports.cluster_status import ClusterStatus, PeerStatus
 
 #: Attribute of ``PeerStatus``, name after ``iot_mqtt_peer_``, help.
 _PEER_GAUGES = (
@@ -98,17 +98,17 @@ def _cluster(facts: ClusterStatus) -> Iterator[Family]:
     yield gauge("cluster_members", "Nodes on the registry's list, this one included.", members)
     known = members + len(facts.absent)
     yield gauge("cluster_known", "Nodes that have joined and were not removed, this one included.", known)
-    yield _absent(facts.absent)
+    absent = [((str(node.number), node.node_id, node.ending), 1) for node in facts.absent]
+    text = "1 for each node that is known and not on the list, by how it ended."
+    yield samples(GaugeMetricFamily, "cluster_absent", text, ("peer", "peer_name", "state"), absent)
     yield gauge("cluster_dead", "Dead nodes whose sessions are not taken over yet.", len(facts.dead))
     yield gauge("cluster_life_over", "1 when this node is not one of the cluster any more.", facts.over is not None)
     yield gauge("cluster_incompatible", "Members that this node cannot talk to.", len(facts.incompatible))
     if facts.copies_missing is not None:
         text = "Partitions of the grid with fewer copies than they should have; no server may be lost meanwhile."
         yield gauge("grid_copies_missing", text, facts.copies_missing)
-    registry = GaugeMetricFamily("iot_mqtt_registry_state", "1 for the state that holds.", labels=("state",))
-    for state in REGISTRY_STATES:
-        registry.add_metric((state,), float(facts.registry == state))
-    yield registry
+    states = [((state,), facts.registry == state) for state in REGISTRY_STATES]
+    yield samples(GaugeMetricFamily, "registry_state", "1 for the state that holds.", ("state",), states)
     yield from gauges(facts, _GAUGES, "cluster_")
     yield from counters(facts, _COUNTERS, "cluster_")
     text = "Clients that found their home here, by where it was."
@@ -117,28 +117,16 @@ def _cluster(facts: ClusterStatus) -> Iterator[Family]:
     yield labelled("cluster_claims_refused", "reason", text, facts.claims_refused)
 
 
-def _absent(nodes: Sequence[AbsentNode]) -> Family:
-    text = "1 for each node that is known and not on the list, by how it ended."
-    family = GaugeMetricFamily("iot_mqtt_cluster_absent", text, labels=("peer", "peer_name", "state"))
-    for node in nodes:
-        family.add_metric((str(node.number), node.node_id, node.ending), 1.0)
-    return family
-
-
 def _peers(peers: Sequence[PeerStatus]) -> Iterator[Family]:
     yield from _by_peer(GaugeMetricFamily, _PEER_GAUGES, peers)
     yield from _by_peer(CounterMetricFamily, _PEER_COUNTERS, peers)
 
 
-def _by_peer(
-    kind: type[GaugeMetricFamily | CounterMetricFamily], table: Table, peers: Sequence[PeerStatus]
-) -> Iterator[Family]:
+def _by_peer(kind: Kind, table: Table, peers: Sequence[PeerStatus]) -> Iterator[Family]:
     for attribute, name, text in table:
-        family = kind(f"iot_mqtt_peer_{name}", text, labels=("peer", "peer_name"))
-        for peer in peers:
-            if (value := getattr(peer, attribute)) is not None:
-                family.add_metric((str(peer.number), peer.node_id), float(value))
-        yield family
+        found = [((str(peer.number), peer.node_id), getattr(peer, attribute)) for peer in peers]
+        known = [(labels, figure) for labels, figure in found if figure is not None]
+        yield samples(kind, f"peer_{name}", text, ("peer", "peer_name"), known)
 
 
 def _gateway(facts: GatewayFacts) -> Iterator[Family]:

@@ -8,7 +8,7 @@ from typing import Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from iot_mqtt.metrics.families import FactsCollector, Family, counter, counters, gauge, gauges, labelled
+from iot_mqtt.metrics.families import FactsCollector, Family, counter, counters, gauge, gauges, labelled, samples
 from iot_mqtt.ports.devices import DeviceFigures, State
 from iot_mqtt.ports.status import UplinkInfo
 
@@ -96,10 +96,8 @@ class DevicesCollector(FactsCollector[DeviceFigures]):
     """Every state has a sample from the start, so that rates can be taken."""
 
     def families(self, facts: DeviceFigures) -> Iterator[Family]:
-        states = CounterMetricFamily("iot_mqtt_command_states", "Commands that came to a state.", labels=["state"])
-        for state in State:
-            states.add_metric([state.value], facts.states.get(state.value, 0))
-        yield states
+        states = [((state.value,), facts.states.get(state.value, 0)) for state in State]
+        yield samples(CounterMetricFamily, "command_states", "Commands that came to a state.", ("state",), states)
         yield from gauges(facts, _DEVICE_GAUGES)
         yield from counters(facts, _DEVICE_COUNTERS)
 
@@ -133,16 +131,15 @@ class LinksCollector(FactsCollector[Mapping[str, object]]):
 
     def families(self, facts: Mapping[str, object]) -> Iterator[Family]:
         for attribute, name, text in _LINK_COUNTERS:
-            family = CounterMetricFamily(f"iot_mqtt_gateway_{name}", text, labels=("codec",))
-            for codec, counted in facts.items():
-                family.add_metric((codec,), float(getattr(counted, attribute)))
-            yield family
+            counts = [((codec,), getattr(counted, attribute)) for codec, counted in facts.items()]
+            yield samples(CounterMetricFamily, f"gateway_{name}", text, ("codec",), counts)
         for attribute, name, label, text in _LINK_REASONS:
-            family = CounterMetricFamily(f"iot_mqtt_gateway_{name}", text, labels=("codec", label))
-            for codec, counted in facts.items():
-                for reason, count in getattr(counted, attribute).items():
-                    family.add_metric((codec, reason), float(count))
-            yield family
+            by_reason = [
+                ((codec, reason), count)
+                for codec, counted in facts.items()
+                for reason, count in getattr(counted, attribute).items()
+            ]
+            yield samples(CounterMetricFamily, f"gateway_{name}", text, ("codec", label), by_reason)
 
 
 # Logins at the admin port.
@@ -231,18 +228,16 @@ class WebhooksCollector(Collector):
         found = list(self._facts())
         if not found:
             return
-        waiting = GaugeMetricFamily("iot_mqtt_webhook_waiting_events", "Events that wait.", labels=("webhook",))
-        sent = CounterMetricFamily("iot_mqtt_webhook_sent_events", "Events that were taken.", labels=("webhook",))
-        dropped = CounterMetricFamily(
-            "iot_mqtt_webhook_dropped_events", "Events that were told nobody, by reason.", labels=("webhook", "reason")
-        )
-        failures = CounterMetricFamily(
-            "iot_mqtt_webhook_failures", "Requests that are made again, by reason.", labels=("webhook", "reason")
-        )
-        for hook in found:
-            waiting.add_metric((hook.name,), float(hook.waiting))
-            sent.add_metric((hook.name,), float(hook.sent))
-            for family, counts in ((dropped, {**dict.fromkeys(_DROPS, 0), **hook.dropped}), (failures, hook.failures)):
-                for reason, count in sorted(counts.items()):
-                    family.add_metric((hook.name, reason), float(count))
-        yield from (waiting, sent, dropped, failures)
+        waiting = [((hook.name,), hook.waiting) for hook in found]
+        yield samples(GaugeMetricFamily, "webhook_waiting_events", "Events that wait.", ("webhook",), waiting)
+        sent = [((hook.name,), hook.sent) for hook in found]
+        yield samples(CounterMetricFamily, "webhook_sent_events", "Events that were taken.", ("webhook",), sent)
+        dropped = [(hook.name, {**dict.fromkeys(_DROPS, 0), **hook.dropped}) for hook in found]
+        yield _by_reason("webhook_dropped_events", "Events that were told nobody, by reason.", dropped)
+        failures = [(hook.name, hook.failures) for hook in found]
+        yield _by_reason("webhook_failures", "Requests that are made again, by reason.", failures)
+
+
+def _by_reason(name: str, text: str, hooks: Iterable[tuple[str, Mapping[str, int]]]) -> Family:
+    counts = [((hook, reason), count) for hook, counted in hooks for reason, count in sorted(counted.items())]
+    return samples(CounterMetricFamily, name, text, ("webhook", "reason"), counts)

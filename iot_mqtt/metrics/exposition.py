@@ -10,7 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from iot_mqtt.metrics.facts import ListenerFacts
-from iot_mqtt.metrics.families import FactsCollector, Family, counters, gauge, gauges, histogram, labelled
+from iot_mqtt.metrics.families import FactsCollector, Family, counters, gauge, gauges, histogram, labelled, samples
 from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.status import BrokerInfo, LogInfo
@@ -175,7 +175,9 @@ class _NodeCollector(Collector):
 
     def collect(self) -> Iterator[Family]:
         facts = self._facts()
-        yield _info(facts)
+        labels = (facts.node_id, facts.version, str(facts.number))
+        text = "Which node, which version, which number in its cluster."
+        yield samples(GaugeMetricFamily, "info", text, ("node", "version", "number"), [(labels, 1)])
         yield from gauges(facts, _GAUGES)
         yield from counters(self._counters, _PLAIN)
         for attribute, name, label, text in _LABELLED:
@@ -198,27 +200,14 @@ class _LogCollector(FactsCollector[LogInfo]):
         yield gauge("grid_failing", "1 while the grid takes no writes.", facts.trouble is not None)
 
 
-def _info(facts: BrokerInfo) -> Family:
-    labels = ("node", "version", "number")
-    family = GaugeMetricFamily(
-        "iot_mqtt_info", "Which node, which version, which number in its cluster.", labels=labels
-    )
-    family.add_metric((facts.node_id, facts.version, str(facts.number)), 1.0)
-    return family
-
-
-def _listeners(listeners: Iterable[ListenerFacts]) -> tuple[Family, ...]:
-    accepted = CounterMetricFamily("iot_mqtt_listener_accepted", "Connections accepted.", labels=("listener",))
-    refused = CounterMetricFamily(
-        "iot_mqtt_listener_refused", "Connections closed at once because there were too many.", labels=("listener",)
-    )
-    why = CounterMetricFamily("iot_mqtt_listener_refusals", "The same by why.", labels=("listener", "reason"))
-    present = GaugeMetricFamily("iot_mqtt_listener_connections", "Connections open now.", labels=("listener",))
-    for listener in listeners:
-        labels, counts = (listener.name,), listener.counts
-        accepted.add_metric(labels, float(counts.accepted))
-        refused.add_metric(labels, float(counts.refused))
-        present.add_metric(labels, float(counts.open))
-        for reason, count in sorted(counts.refusals.items()):
-            why.add_metric((listener.name, reason), float(count))
-    return accepted, refused, why, present
+def _listeners(listeners: Iterable[ListenerFacts]) -> Iterator[Family]:
+    found = [(listener.name, listener.counts) for listener in listeners]
+    accepted = [((name,), counts.accepted) for name, counts in found]
+    yield samples(CounterMetricFamily, "listener_accepted", "Connections accepted.", ("listener",), accepted)
+    refused = [((name,), counts.refused) for name, counts in found]
+    text = "Connections closed at once because there were too many."
+    yield samples(CounterMetricFamily, "listener_refused", text, ("listener",), refused)
+    why = [((name, reason), count) for name, counts in found for reason, count in sorted(counts.refusals.items())]
+    yield samples(CounterMetricFamily, "listener_refusals", "The same by why.", ("listener", "reason"), why)
+    present = [((name,), counts.open) for name, counts in found]
+    yield samples(GaugeMetricFamily, "listener_connections", "Connections open now.", ("listener",), present)

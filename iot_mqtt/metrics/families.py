@@ -12,6 +12,8 @@ from prometheus_client.registry import Collector
 from iot_mqtt.ports.counters import Histogram
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+#: Of those with labels.
+Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
 #: Attribute of the facts, name after ``iot_mqtt_`` (and a prefix), help.
 Table = Sequence[tuple[str, str, str]]
 Facts = TypeVar("Facts")
@@ -53,12 +55,20 @@ def counters(facts: object, table: Table, prefix: str = "") -> Iterator[Family]:
     return (counter(prefix + name, text, getattr(facts, attribute)) for attribute, name, text in table)
 
 
+def samples(
+    kind: Kind, name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]
+) -> Family:
+    """One sample for each row: what its labels are, and the figure."""
+    family = kind(f"iot_mqtt_{name}", text, labels=labels)
+    for values, figure in rows:
+        family.add_metric(values, float(figure))
+    return family
+
+
 def labelled(name: str, label: str, text: str, counts: Mapping[str, int], known: Iterable[str] = ()) -> Family:
     """A counter with one sample for each key, in the order of the keys; those of ``known`` are there from the start."""
-    family = CounterMetricFamily(f"iot_mqtt_{name}", text, labels=(label,))
-    for value, count in sorted({**dict.fromkeys(known, 0), **counts}.items()):
-        family.add_metric((str(value),), float(count))
-    return family
+    counted = sorted({**dict.fromkeys(known, 0), **counts}.items())
+    return samples(CounterMetricFamily, name, text, (label,), (((str(key),), count) for key, count in counted))
 
 
 def histogram(name: str, text: str, found: Histogram) -> Family:
