@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -23,16 +24,14 @@ from iot_mqtt.devices.link.wire import Wire
 from iot_mqtt.sdk import Close, Event, Readings, WhenSafe
 
 
+@dataclass(slots=True)
 class Ended(Event):
     """Nothing of what comes behind this can be understood."""
 
-    __slots__ = ("reason", "detail", "told")
-
-    def __init__(self, reason: str, detail: str, told: str = "") -> None:
-        self.reason = reason
-        self.detail = detail
-        #: What the gateway is told.
-        self.told = told or reason
+    reason: str
+    detail: str
+    #: What the gateway is told; "": the reason.
+    told: str = ""
 
 
 #: Behind these nothing comes: what was said before them is whole.

@@ -166,7 +166,7 @@ class DeviceStage(Stage):
         if ended is None:
             self._part(PEER_CLOSED)
         else:
-            self._give_up(ended.reason, ended.detail, ended.told)
+            self._give_up(ended.reason, ended.detail, ended.told or ended.reason)
 
     def _settle(self) -> None:
         self._intake.settle(self._settle_codec)
