@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from iot_mqtt.admin.trace_resources import Wanted
-from iot_mqtt.devices.link import Captures, WatchedLink
+from iot_mqtt.devices.link import Captures, ObservedLink
 from iot_mqtt.ports.addresses import host_of
 from iot_mqtt.sdk import Event, Send
 from iot_mqtt.sdk.event_json import as_json
@@ -47,10 +47,10 @@ class FrameTraces:
         for link in self._links.logged_in:
             self._watch(link)
 
-    def _watch(self, link: WatchedLink) -> None:
+    def _watch(self, link: ObservedLink) -> None:
         link.watch(self if any(_concerns(one.wanted, link) for one in self._traces.values()) else None)
 
-    def frames(self, link: WatchedLink, direction: str, frames: Sequence[bytes]) -> None:
+    def frames(self, link: ObservedLink, direction: str, frames: Sequence[bytes]) -> None:
         """See ``Watcher``."""
         for trace in self._of(link):
             for frame in frames:
@@ -61,7 +61,7 @@ class FrameTraces:
                     text = f"frame of {len(frame)} bytes: {bytes(frame[:SHOWN]).hex()}{rest}"
                     trace.tell(link.gateway, link.peer, direction, "FRAME", text)
 
-    def events(self, link: WatchedLink, events: Sequence[Event]) -> None:
+    def events(self, link: ObservedLink, events: Sequence[Event]) -> None:
         """See ``Watcher``."""
         for trace in self._of(link):
             device = (trace.wanted.client or "").removeprefix(link.gateway)[1:]
@@ -74,11 +74,11 @@ class FrameTraces:
                 else:
                     trace.tell(link.gateway, link.peer, "in", "EVENT", _text(event))
 
-    def _of(self, link: WatchedLink) -> list[FrameTrace]:
+    def _of(self, link: ObservedLink) -> list[FrameTrace]:
         return [one for one in self._traces.values() if _concerns(one.wanted, link)]
 
 
-def _concerns(wanted: Wanted, link: WatchedLink) -> bool:
+def _concerns(wanted: Wanted, link: ObservedLink) -> bool:
     """Whether a trace is about a link; one of a topic is about packets only."""
     if wanted.client is not None:
         return wanted.client == link.gateway or wanted.client.startswith(f"{link.gateway}/")

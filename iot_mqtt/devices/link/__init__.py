@@ -1,11 +1,10 @@
 """The connections of gateways: between a codec and the broker."""
 
-from iot_mqtt.devices.link.capturing import CaptureError, CaptureInfo, Captures
+from iot_mqtt.devices.link.capturing import CaptureError, CaptureInfo, Captures, ObservedLink, Watcher
 from iot_mqtt.devices.link.counters import LinkCounters, LinksCounters
 from iot_mqtt.devices.link.services import LinkServices, LinkSettings
 from iot_mqtt.devices.link.stage import DeviceStage, make_stage
 from iot_mqtt.devices.link.turns import FrameTurns
-from iot_mqtt.devices.link.watching import WatchedLink, Watcher
 
 __all__ = [
     "CaptureError",
@@ -17,7 +16,7 @@ __all__ = [
     "LinkServices",
     "LinkSettings",
     "LinksCounters",
-    "WatchedLink",
+    "ObservedLink",
     "Watcher",
     "make_stage",
 ]

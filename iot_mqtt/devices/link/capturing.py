@@ -3,6 +3,9 @@
 A capture is of one codec (every connection that speaks it, from its first byte) or of one gateway (what it has now,
 and what comes after its next logins: the login itself, with its password, is not in it). It ends after its time, at
 its size, when it is stopped, or with the node. The format is ``iot_mqtt.sdk.capture``'s; ``iot-mqtt frames`` reads it.
+
+What is looked at frame by frame, and not written down, is for a ``Watcher``. A link that nobody looks at has no stage
+for either.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
-from iot_mqtt.devices.link.watching import WatchedLink
 from iot_mqtt.pipeline import Batch, Context, Stage
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.sdk import Event
@@ -138,15 +140,102 @@ class TapStage(Stage):
         ctx.write(batch)
 
 
-class CapturedLink(WatchedLink, Protocol):
-    """A gateway's connection, as far as captures know it."""
+class Watcher(Protocol):
+    """Is called in the middle of a receive or a write, and raises nothing."""
+
+    def frames(self, link: ObservedLink, direction: str, frames: Sequence[bytes]) -> None:
+        """``direction``: "in" or "out"."""
+        ...
+
+    def events(self, link: ObservedLink, events: Sequence[Event]) -> None:
+        """What the codec made of frames."""
+        ...
+
+
+class WatchStage(Stage):
+    """Between the frames of a connection and its codec."""
+
+    __slots__ = ("_link", "_watcher")
+
+    def __init__(self, link: ObservedLink, watcher: Watcher) -> None:
+        self._link = link
+        self._watcher = watcher
+
+    def read(self, ctx: Context, batch: Batch) -> None:
+        self._watcher.frames(self._link, "in", batch)
+        ctx.fire_read(batch)
+
+    def write(self, ctx: Context, batch: Batch) -> None:
+        self._watcher.frames(self._link, "out", batch)
+        ctx.write(batch)
+
+
+class ObservedLink:
+    """A gateway's connection, as captures and traces see it. ``ctx``: of the stage that hears the codec's events."""
+
+    __slots__ = ("codec", "gateway", "observed", "_ctx", "_captures", "_tap", "_watcher")
+
+    def __init__(self, codec: str, ctx: Context, captures: Captures) -> None:
+        #: As the listener says.
+        self.codec = codec
+        #: Empty before the login.
+        self.gateway = ""
+        #: Whether ``events`` has to be called.
+        self.observed = False
+        self._ctx = ctx
+        self._captures = captures
+        self._tap: Tap | None = None
+        self._watcher: Watcher | None = None
 
     @property
-    def codec(self) -> str: ...
+    def peer(self) -> str:
+        """The address at the other end."""
+        return self._ctx.channel.peer
 
     def tap(self, tap: Tap) -> bool:
         """Write down what is said from now on; False if somebody does already."""
-        ...
+        pipeline = self._ctx.pipeline
+        if self._tap is not None:
+            if self._tap.running:
+                return False
+            pipeline.remove("tap")
+        self._tap = tap
+        self.observed = True
+        pipeline.add_before("frames", "tap", TapStage(tap))
+        return True
+
+    def watch(self, watcher: Watcher | None) -> None:
+        """Look at it from now on, in place of whoever did; None: nobody does."""
+        if watcher is self._watcher:
+            return
+        pipeline = self._ctx.pipeline
+        if self._watcher is not None:
+            pipeline.remove("watch")
+        self._watcher = watcher
+        self.observed = watcher is not None or self._tap is not None
+        if watcher is not None:
+            pipeline.add_before(self._ctx.name, "watch", WatchStage(self, watcher))
+
+    def events(self, events: Sequence[Event]) -> None:
+        """What the codec made of frames."""
+        if self._tap is not None:
+            self._tap.events(events)
+        if self._watcher is not None:
+            self._watcher.events(self, events)
+
+    def opened(self) -> None:
+        """The connection has a codec."""
+        self._captures.opened(self)
+
+    def logged_in(self) -> None:
+        """Its gateway was let in."""
+        self._captures.named(self)
+
+    def closed(self) -> None:
+        """Nobody asks for it any more."""
+        self._captures.closed(self)
+        if self._tap is not None:
+            self._tap.closed("" if self._ctx.channel.close_reason is None else "closed")
 
 
 class Captures:
@@ -155,15 +244,15 @@ class Captures:
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder = folder
         self._clock = clock
-        self._links: set[CapturedLink] = set()
-        self._named: set[CapturedLink] = set()
+        self._links: set[ObservedLink] = set()
+        self._named: set[ObservedLink] = set()
         self._captures: dict[str, _Capture] = {}
         self._count = 0
         #: Told of each gateway that has logged in. Its login is over, so its password is not among what is seen.
-        self.on_logged_in: Callable[[WatchedLink], None] | None = None
+        self.on_logged_in: Callable[[ObservedLink], None] | None = None
 
     @property
-    def logged_in(self) -> list[WatchedLink]:
+    def logged_in(self) -> list[ObservedLink]:
         """Those that have; of those who are about to log in none is among them."""
         return list(self._named)
 
@@ -259,14 +348,14 @@ class Captures:
 
     # Told by links.
 
-    def opened(self, link: CapturedLink) -> None:
+    def opened(self, link: ObservedLink) -> None:
         """A connection whose gateway is not known yet."""
         self._links.add(link)
         for capture in self._captures.values():
             if capture.state == "running" and capture.codec == link.codec and capture.gateway is None:
                 self._tap(link, capture)
 
-    def named(self, link: CapturedLink) -> None:
+    def named(self, link: ObservedLink) -> None:
         """Now it is."""
         self._named.add(link)
         if self.on_logged_in is not None:
@@ -275,11 +364,11 @@ class Captures:
             if capture.state == "running" and capture.codec == link.codec and capture.gateway == link.gateway:
                 self._tap(link, capture)
 
-    def closed(self, link: CapturedLink) -> None:
+    def closed(self, link: ObservedLink) -> None:
         self._links.discard(link)
         self._named.discard(link)
 
-    def _tap(self, link: CapturedLink, capture: _Capture) -> None:
+    def _tap(self, link: ObservedLink, capture: _Capture) -> None:
         capture.connections += 1
         tap = Tap(self, capture, capture.connections)
         if link.tap(tap):

@@ -24,11 +24,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from iot_mqtt.devices.link.capturing import ObservedLink
 from iot_mqtt.devices.link.client import GatewayClient
 from iot_mqtt.devices.link.counters import Skipped
 from iot_mqtt.devices.link.intake import Ended, Intake
 from iot_mqtt.devices.link.messages import is_name
-from iot_mqtt.devices.link.observed_link import ObservedLink
 from iot_mqtt.devices.link.posting import Posting
 from iot_mqtt.devices.link.services import LinkServices, LinkSettings
 from iot_mqtt.devices.link.wire import Wire
