@@ -53,20 +53,21 @@ class RulePermissions:
     that differ in their last level only, as far as no rule tells them apart.
     """
 
-    __slots__ = ("unrestricted", "version", "_who", "_rules", "_publish", "_read", "__weakref__")
+    __slots__ = ("unrestricted", "version", "who", "rules", "_publish", "_read", "__weakref__")
 
     def __init__(self, who: Principal, rules: RuleList) -> None:
         self.unrestricted = False
         self.version = next(_versions)
-        self._who = who
-        self._rules = rules
+        self.who = who
+        #: Those that decide now.
+        self.rules = rules
         self._publish: dict[str, Siblings] = {}
         self._read: dict[str, Siblings] = {}
 
     def allows(self, action: Action, asked: str) -> bool:
         if action is Action.READ:
             return self._verdict(self._read, action, asked) != 0
-        return self._rules.allows(self._who, action, asked)
+        return self.rules.allows(self.who, action, asked)
 
     def forms(self, topic: str) -> int:
         # Asked for every new topic: the most frequent answer costs no further call.
@@ -87,32 +88,22 @@ class RulePermissions:
             last = topic[len(parent) :]
             if not any(last in levels for levels in named):
                 return forms
-        siblings = self._rules.siblings(self._who, action, topic)
+        siblings = self.rules.siblings(self.who, action, topic)
         if siblings is None:
-            return self._rules.forms(self._who, action, topic)
+            return self.rules.forms(self.who, action, topic)
         if len(known) >= MAX_SIBLINGS:
             known.clear()
         known[parent] = siblings
         return siblings.forms
 
-    @property
-    def who(self) -> Principal:
-        """Whose rights they are."""
-        return self._who
-
-    @property
-    def rules(self) -> RuleList:
-        """Those that decide now."""
-        return self._rules
-
     def renew(self, rules: RuleList, same: dict[tuple[int, int], bool]) -> None:
         """Take rules that were read later. ``same``: which lists say the same, by their identities; most clients share
         theirs.
         """
-        before = self._rules
+        before = self.rules
         if (unchanged := same.get((id(before), id(rules)))) is None:
             unchanged = same[id(before), id(rules)] = before.rules == rules.rules
-        self._rules = rules
+        self.rules = rules
         if not unchanged:
             self._publish.clear()
             self._read.clear()

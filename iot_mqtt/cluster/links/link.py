@@ -69,7 +69,7 @@ class Link:
         "_wall",
         "takes_more",
         "_hears_us",
-        "_announced",
+        "announced",
         "_ticked_at",
         "_heartbeat_at",
         "_unconfirmed",
@@ -114,8 +114,9 @@ class Link:
         settings = self.settings
         self.ring = Ring(settings.ring_bytes, settings.ring_count)
         self._arrivals = Arrivals(self._deliver, self._miss, settings.early_bytes, settings.early_count)
-        #: The end that the datagrams so far have told.
-        self._announced = 0
+        #: The end that the datagrams so far have told, and that DATA may tell while more of this turn's items are to
+        #: follow it.
+        self.announced = 0
         self.heartbeat = None
         self.clock = PeerClock()
         self._hears_us = False
@@ -182,21 +183,16 @@ class Link:
             payload = proto_v1.write(self._head(), Lost(first, first + len(items) - 1))
         else:
             self.ring.add(payload, len(items))
-            self._announced = end
+            self.announced = end
             figures.datagrams_sent += 1
             figures.items_sent += len(items)
         self._heartbeat_soon(now, self.settings.active_heartbeat)
         return payload
 
-    @property
-    def announced(self) -> int:
-        """The end that DATA may tell while more of this turn's items are to follow it."""
-        return self._announced
-
     def beat(self, now: float) -> None:
         """Send a heartbeat now."""
         condition = self.condition
-        self._announced = condition.end
+        self.announced = condition.end
         self._heartbeat_at = now + self.settings.heartbeat
         self._unconfirmed = 0
         heartbeat = Heartbeat(

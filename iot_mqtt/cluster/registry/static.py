@@ -48,11 +48,12 @@ class StaticRegistry:
         self._clock = clock
         self._timeout = timeout
         self._state = RegistryState.LOST
-        self._member: Member | None = None
+        #: This node's entry, to be told to the others whether or not they can be heard from here.
+        self.own: Member | None = None
         self._heard: dict[str, tuple[Member, float]] = {}
         #: Lives that are over; the greatest boot number that ended, by node id.
         self._over: dict[str, int] = {}
-        self._members: dict[str, Member] = {}
+        self.members: Mapping[str, Member] = {}
         self._leases: dict[str, Lease] = {}
         self._majority_at = 0.0
         self._looked_at = 0.0
@@ -64,18 +65,14 @@ class StaticRegistry:
         return RegistryState.LOST if self._overdue() else self._state
 
     @property
-    def members(self) -> Mapping[str, Member]:
-        return self._members
-
-    @property
     def trouble(self) -> str | None:
         if self._closed:
             return "closed"
-        if self._member is None:
+        if self.own is None:
             return "this node is not registered"
         if self.state is RegistryState.CONNECTED:
             return None
-        missing = ", ".join(sorted(self._nodes - self._members.keys() - {self._node_id}))
+        missing = ", ".join(sorted(self._nodes - self.members.keys() - {self._node_id}))
         return f"fewer than {self._majority} of {len(self._nodes)} nodes are heard of; not heard of: {missing}"
 
     async def register(self, member: Member) -> None:
@@ -87,7 +84,7 @@ class StaticRegistry:
         if member.node_id != self._node_id:
             raise ValueError(f"this registry is that of {self._node_id}, not of {member.node_id}")
         self._awake()
-        self._member = member
+        self.own = member
         self._looked_at = self._majority_at = self._clock.monotonic()
         if self._timer is None:
             self._wait()
@@ -95,20 +92,20 @@ class StaticRegistry:
 
     def update(self, member: Member) -> None:
         """Shown to others by whoever sends the heartbeats: it takes this node's from ``members``."""
-        if self._member is None:
+        if self.own is None:
             return
-        if (member.node_id, member.boot) != (self._member.node_id, self._member.boot):
+        if (member.node_id, member.boot) != (self.own.node_id, self.own.boot):
             raise ValueError("an update is of the life that is registered")
-        self._member = member
+        self.own = member
         self._look()
 
     async def acquire(self, name: str) -> Lease | None:
         self._awake()
-        if self._state is not RegistryState.CONNECTED or self._member is None or name in self._leases:
+        if self._state is not RegistryState.CONNECTED or self.own is None or name in self._leases:
             return None
-        if min(self._members) != self._node_id:
+        if min(self.members) != self._node_id:
             return None
-        lease = self._leases[name] = Lease(name, self._member.boot, self._certain, self._gave_back)
+        lease = self._leases[name] = Lease(name, self.own.boot, self._certain, self._gave_back)
         return lease
 
     async def evict(self, member: Member) -> None:
@@ -118,8 +115,8 @@ class StaticRegistry:
         """``on_state`` is not told. The links say goodbye to the others."""
         self._closed = True
         self._state = RegistryState.LOST
-        self._member = None
-        self._members = {}
+        self.own = None
+        self.members = {}
         self._drop_leases()
         if self._timer is not None:
             self._timer.cancel()
@@ -127,16 +124,11 @@ class StaticRegistry:
 
     # For the beacon.
 
-    @property
-    def own(self) -> Member | None:
-        """This node's entry, to be told to the others whether or not they can be heard from here."""
-        return self._member
-
     def heard(self, member: Member) -> None:
         """A heartbeat of another node has come."""
         self._awake()
         if member.node_id == self._node_id:
-            if self._member is not None and member.boot > self._member.boot:
+            if self.own is not None and member.boot > self.own.boot:
                 self.refused["own node id"] += 1
                 self._lose()
             return
@@ -171,7 +163,7 @@ class StaticRegistry:
 
     def _overdue(self) -> bool:
         """Since the last look, or since the last majority, the others had time to give us up."""
-        if self._member is None:
+        if self.own is None:
             return False
         now = self._clock.monotonic()
         stood_still = now - self._looked_at >= self._timeout
@@ -185,10 +177,10 @@ class StaticRegistry:
 
     def _lose(self) -> None:
         was, self._state = self._state, RegistryState.LOST
-        self._member = None
+        self.own = None
         self._drop_leases()
-        own = self._members.get(self._node_id)
-        self._members = {name: member for name, member in self._members.items() if name != self._node_id}
+        own = self.members.get(self._node_id)
+        self.members = {name: member for name, member in self.members.items() if name != self._node_id}
         if was is not RegistryState.LOST:
             tell(self.on_state, self._state)
         if own is not None:
@@ -205,13 +197,13 @@ class StaticRegistry:
 
     def _look(self) -> None:
         """Who was heard of, and is it enough?"""
-        if self._member is None:
+        if self.own is None:
             return
         now = self._looked_at = self._clock.monotonic()
         self._heard = {name: known for name, known in self._heard.items() if now - known[1] < self._timeout}
         fresh = 1 + sum(1 for _, at in self._heard.values() if now - at < self._timeout / 2)
-        members = {name: known[0] for name, known in self._heard.items()} | {self._node_id: self._member}
-        different, self._members = members != self._members, members
+        members = {name: known[0] for name, known in self._heard.items()} | {self._node_id: self.own}
+        different, self.members = members != self.members, members
         was = self._state
         if fresh >= self._majority:
             self._majority_at = now

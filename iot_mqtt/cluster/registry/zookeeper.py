@@ -41,7 +41,7 @@ class ZooKeeperRegistry:
         self._clock = clock
         self._cross = cross
         self._state = RegistryState.LOST
-        self._members: dict[str, Member] = {}
+        self.members: Mapping[str, Member] = {}
         self._trouble: str | None = "not registered yet"
         self._life: Life | None = None
         self._closed = False
@@ -50,10 +50,6 @@ class ZooKeeperRegistry:
     def state(self) -> RegistryState:
         life = self._life
         return RegistryState.LOST if life is None or life.overdue() else self._state
-
-    @property
-    def members(self) -> Mapping[str, Member]:
-        return self._members
 
     @property
     def trouble(self) -> str | None:
@@ -102,7 +98,7 @@ class ZooKeeperRegistry:
         self._closed = True
         life, self._life = self._life, None
         self._state = RegistryState.LOST
-        self._members = {}
+        self.members = {}
         self._trouble = "closed"
         if life is not None:
             await life.close()
@@ -128,7 +124,7 @@ class ZooKeeperRegistry:
         # The end of what was a warning is one, too.
         level = logging.WARNING if self._state is RegistryState.SUSPENDED else logging.INFO
         log.log(level, "the registry is connected: %d nodes", len(members))
-        different, self._members = members != self._members, members
+        different, self.members = members != self.members, members
         self._trouble = None
         self._state = RegistryState.CONNECTED
         tell(self.on_state, self._state)
@@ -136,8 +132,8 @@ class ZooKeeperRegistry:
             tell(self.on_members)
 
     def listed(self, members: dict[str, Member]) -> None:
-        if self._state is RegistryState.CONNECTED and members != self._members:
-            self._members = members
+        if self._state is RegistryState.CONNECTED and members != self.members:
+            self.members = members
             tell(self.on_members)
 
     def lost(self, life: Life, why: str) -> None:
@@ -147,9 +143,9 @@ class ZooKeeperRegistry:
         self._life = None
         self._trouble = f"{why}; this node is not in the list"
         was, self._state = self._state, RegistryState.LOST
-        own = self._members.get(life.node_id)
+        own = self.members.get(life.node_id)
         if own is not None:
-            self._members = {name: member for name, member in self._members.items() if name != life.node_id}
+            self.members = {name: member for name, member in self.members.items() if name != life.node_id}
         if was is not RegistryState.LOST:
             log.error("the registry has lost this node's entry: %s", why)
             tell(self.on_state, self._state)

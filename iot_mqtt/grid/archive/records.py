@@ -124,7 +124,8 @@ class ArchiveReader:
 
     def __init__(self, file: BinaryIO, secret: Secret | None = None) -> None:
         self._records = _records(read_pieces(file, secret))
-        self._sums = Sums()
+        #: Over what was read so far.
+        self.sums = Sums()
         self.header = self._read_header()
 
     def __iter__(self) -> Iterator[Entry]:
@@ -140,14 +141,9 @@ class ArchiveReader:
                 raise BadArchive(f"the backup has a cache that this version does not know (tag {tag:#04x})")
             if cache is None:
                 _check_path(name)
-            self._sums.add(cache, _record(tag, name, value))
+            self.sums.add(cache, _record(tag, name, value))
             yield cache, name, value
         raise BadArchive("the backup ends without its sums")
-
-    @property
-    def sums(self) -> Sums:
-        """Over what was read so far."""
-        return self._sums
 
     def _read_header(self) -> Header:
         tag, _, value = next(self._records, (SUMS, b"", b""))

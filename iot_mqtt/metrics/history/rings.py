@@ -55,14 +55,10 @@ class RingFile:
     def __init__(self, path: Path, series: Sequence[Series], rings: Sequence[Ring] = RINGS) -> None:
         self._path = path
         self._series = tuple(series)
-        self._rings = tuple(rings)
+        self.rings = tuple(rings)
         self._slot = struct.Struct(f"<q{len(self._series)}d")
         self._size = self._slot.size + _CRC.size
         self._file: int | None = None
-
-    @property
-    def rings(self) -> tuple[Ring, ...]:
-        return self._rings
 
     def open(self) -> None:
         """Go on with what is there; anything else than a history of these series is begun anew."""
@@ -78,14 +74,14 @@ class RingFile:
         self._file = file
 
     def _header(self) -> bytes:
-        names = json.dumps([self._rings, [one.name for one in self._series]]).encode()
+        names = json.dumps([self.rings, [one.name for one in self._series]]).encode()
         return (MAGIC + names).ljust(HEADER, b"\0")
 
     def _begin(self, file: int) -> None:
         if os.fstat(file).st_size:
             log.warning("%s holds other series or is damaged: the history begins anew", self._path)
         os.ftruncate(file, 0)
-        os.ftruncate(file, HEADER + self._size * sum(ring.slots for ring in self._rings))
+        os.ftruncate(file, HEADER + self._size * sum(ring.slots for ring in self.rings))
         os.pwrite(file, self._header(), 0)
 
     def close(self) -> None:
@@ -96,10 +92,10 @@ class RingFile:
     def add(self, at: float, values: Sequence[float]) -> None:
         """The sample of the finest step that ``at`` lies in. Steps that end with it are made of their parts."""
         self.open()
-        finest = self._rings[0]
+        finest = self.rings[0]
         begin = int(at // finest.step) * finest.step
         self._write(0, begin, values)
-        for number, ring in enumerate(self._rings[1:], 1):
+        for number, ring in enumerate(self.rings[1:], 1):
             over = begin // ring.step * ring.step
             self._write(number, over, self._made_of(number - 1, over, over + ring.step))
 
@@ -114,8 +110,8 @@ class RingFile:
     # Slots.
 
     def _offset(self, number: int, begin: int) -> int:
-        before = sum(ring.slots for ring in self._rings[:number])
-        ring = self._rings[number]
+        before = sum(ring.slots for ring in self.rings[:number])
+        ring = self.rings[number]
         return HEADER + self._size * (before + begin // ring.step % ring.slots)
 
     def _write(self, number: int, begin: int, values: Sequence[float]) -> None:
@@ -126,7 +122,7 @@ class RingFile:
     def _rows(self, number: int, begin: int, end: int) -> Mapping[int, Values]:
         """By the begin of their time, in order; what is missing or damaged is left out."""
         assert self._file is not None
-        ring = self._rings[number]
+        ring = self.rings[number]
         first = begin // ring.step * ring.step
         wanted = -(-(end - first) // ring.step)
         if wanted > ring.slots:
@@ -152,12 +148,12 @@ class RingFile:
         """The finest one that reaches back so far; else the longest. Time passes between a question and its answer: a
         step more is no reason for a coarser one, though its first value may be gone.
         """
-        return next((ring for ring in self._rings if begin >= now - ring.span - ring.step), self._rings[-1])
+        return next((ring for ring in self.rings if begin >= now - ring.span - ring.step), self.rings[-1])
 
     def read(self, ring: Ring, begin: int, end: int, step: int) -> dict[int, Values]:
         """Rows of ``step`` seconds, a multiple of the ring's, from ``begin`` (a multiple of it) up to ``end``."""
         self.open()
         grouped: dict[int, list[Values]] = {}
-        for at, values in self._rows(self._rings.index(ring), begin, end).items():
+        for at, values in self._rows(self.rings.index(ring), begin, end).items():
             grouped.setdefault(at // step * step, []).append(values)
         return {at: self._together(rows) for at, rows in grouped.items()}

@@ -41,20 +41,16 @@ Fill = Callable[[Source], str]
 class Template:
     """A text with fields. ``ValueError`` says what is wrong with it."""
 
-    __slots__ = ("text", "_fixed", "_fills")
+    __slots__ = ("text", "fixed", "_fills")
 
     def __init__(self, text: str) -> None:
         self.text = text
         parts = _FIELD.split(text)
-        self._fixed = tuple(parts[::2])
+        #: What stands around the fields.
+        self.fixed = tuple(parts[::2])
         self._fills = tuple(_fill(field) for field in parts[1::2])
-        if any(brace in fixed for fixed in self._fixed for brace in "{}"):
+        if any(brace in fixed for fixed in self.fixed for brace in "{}"):
             raise ValueError(f"{text!r} has a brace without its other one")
-
-    @property
-    def fixed(self) -> tuple[str, ...]:
-        """What stands around the fields."""
-        return self._fixed
 
     def filled(self, source: Source) -> str:
         """The text with what a message says."""
@@ -66,8 +62,8 @@ class Template:
         return self._around([OTHER] * len(self._fills))
 
     def _around(self, values: list[str]) -> str:
-        parts = [self._fixed[0]]
-        for value, fixed in zip(values, self._fixed[1:], strict=True):
+        parts = [self.fixed[0]]
+        for value, fixed in zip(values, self.fixed[1:], strict=True):
             parts += (value, fixed)
         return "".join(parts)
 
