@@ -46,7 +46,8 @@ class Forwarded(NamedTuple):
     #: With aliases resolved.
     topic: bytes
     publisher: str
-    #: Wall clock when it came; message expiry counts from it.
+    #: Wall clock when it came, as the sender's log has it, if it is there; message expiry counts from it. 0: it is in
+    #: no log, and nothing counts from it.
     arrived: float
     #: Where it is in the sender's log; None: nobody durable wanted it there.
     reference: Reference | None = None

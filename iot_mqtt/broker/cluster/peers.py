@@ -194,7 +194,8 @@ class Peer:
             publication.run,
             publication.topic,
             publication.publisher,
-            publication.wall,
+            # What is in the log came when it says there: sessions read logs in the order of these times.
+            publication.wall if logged is None else logged.arrived,
             None if logged is None else logged.reference,
             member is None,
             () if member is None else (member,),

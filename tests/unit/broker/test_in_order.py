@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from sys import maxsize
 from typing import Any
 
 import pytest
@@ -13,10 +14,13 @@ from iot_mqtt.broker.readers.in_order import PATIENCE, OrderedCursor
 from iot_mqtt.broker.readers.reading import Unlinked
 from iot_mqtt.codec import PacketType
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.ports.cluster import Interest
+from iot_mqtt.topics import Effort
 from tests.seeds import seeds_of
 from tests.unit.broker.harness import Client, Node
-from tests.unit.broker.logreaders import check, durable, lost, publish
+from tests.unit.broker.logreaders import check, durable, lost, numbers, publish
 from tests.unit.broker.neighbours import Neighbour
+from tests.unit.broker.test_traces import Link
 
 FAR = [b"far%d" % number for number in range(1000)]
 
@@ -105,6 +109,49 @@ def test_a_log_that_gives_no_answer_holds_up_nobody_for_long() -> None:
     node.turn()
     assert reader.drain() == [FAR[0]]
     check(node)
+
+
+class Bringing(Link):
+    """A link that says how far the log is."""
+
+    def __init__(self, source: Node, target: Node) -> None:
+        super().__init__(source, target)
+        self.logs = target.broker.readers.logs
+
+    def announce(self, peer: int, end: int) -> None:
+        self.logs.others[peer].announce(end)
+
+
+@pytest.mark.parametrize("effort", [0, maxsize], ids=["one by one", "together"])
+def test_what_a_link_brings_comes_behind_what_arrived_before(effort: int) -> None:
+    """However it was served where it was published: to a topic that is looked up there first, alone."""
+    there = Node(number=1)
+    node = Node(number=2, grid=there.grid, follows=(1,), at_home=lambda _: False)
+    link = Bringing(there, node)
+    link.routes.wants(2, [Interest("t", live=True, kept=True)])
+    there.broker.routing.routes.bound(Effort(effort))
+    reader = durable(node)
+    reader.subscribe("t", qos=1)
+    reader.lose()
+    publish(node, 0, 8, together=False)
+    reader = durable(node, window=4)
+    works, answer = node.broker.log.read, Deferred[None]()
+
+    async def hangs(*arguments: Any) -> Any:
+        await answer
+        return await works(*arguments)
+
+    node.broker.log.read = hangs  # type: ignore[method-assign, assignment]
+    assert reader.drain() == numbers(0, 4)
+    for one in (there, node):
+        one.advance(1)
+    publish(there, 8, 10)
+    link.bring(there.store.committed)
+    node.turn()
+    assert reader.drain() == []
+    answer.callback(None)
+    node.turn()
+    assert reader.drain() == numbers(4, 10)
 
 
 def test_what_was_read_ahead_goes_with_its_generation() -> None:
