@@ -43,15 +43,16 @@ class Chosen(NamedTuple):
     served: bool
     platform: bool | None
     disks: bool | None
+    hopping: bool
 
     @classmethod
     def by(cls, seed: int, options: argparse.Namespace) -> Chosen:
         """As the options of the command line, or of a line of the corpus, say."""
-        return cls(seed, options.steps, options.served, options.platform, options.disks)
+        return cls(seed, options.steps, options.served, options.platform, options.disks, options.hopping)
 
     @property
     def shape(self) -> Shape:
-        return shape_of(self.seed, served=self.served, platform=self.platform, disks=self.disks)
+        return shape_of(self.seed, served=self.served, platform=self.platform, disks=self.disks, hopping=self.hopping)
 
     @property
     def words(self) -> list[str]:
@@ -65,6 +66,8 @@ class Chosen(NamedTuple):
             words.append("--platform" if self.platform else "--no-platform")
         if self.disks is not None:
             words.append("--disks" if self.disks else "--no-disks")
+        if self.hopping:
+            words.append("--hopping")
         return words
 
 
@@ -76,6 +79,7 @@ def shaping() -> argparse.ArgumentParser:
     parser.add_argument(
         "--platform", action=argparse.BooleanOptionalAction, help="with an uplink in all worlds, or none"
     )
+    parser.add_argument("--hopping", action="store_true", help="all is well, and everybody goes from node to node")
     parser.add_argument("--disks", action=argparse.BooleanOptionalAction, help="servers keep what they have, or not")
     return parser
 

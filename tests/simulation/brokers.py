@@ -22,7 +22,9 @@ from iot_mqtt.grid.store import GridStore
 from iot_mqtt.pipeline import Layout, MqttCodecStage, TimingWheel
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.store import CommitOrder
+from iot_mqtt.topics import Effort
 from tests.simulation.messaging import NodeClock
+from tests.simulation.speed import Speed
 from tests.simulation.upward import Upward
 from tests.unit.auth.allow_all import AllowAll
 
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
 SETTINGS = MqttSettings()
 LOG = LogSettings(shards=2)
+#: Nothing stays decoded: every read goes to the grid, and takes its time there.
+READ = LogSettings(shards=2, page_cache_bytes=0)
+SLOW = Speed(0.005, 0.1)
 
 
 class Turned(NodeClock):
@@ -76,6 +81,9 @@ class BrokerLife:
         self.ended = False
         #: Clients may connect.
         self.ready = False
+        self.log_settings = LOG
+        if world.hopping:
+            self.door.speed, self.log_settings = SLOW, READ
         self.channel_clock = Turned(self.clock)
         self._ids = 0
         self._hurried = 0
@@ -93,7 +101,7 @@ class BrokerLife:
         door.on_fenced = self._over
         place = self.place = await enter(grid, self.name)
         store = GridStore(grid, clock, self.counters)
-        log = GridLog(grid, store, clock, LOG, place.number)
+        log = GridLog(grid, store, clock, self.log_settings, place.number)
         broker = self.broker = Composition(
             settings=SETTINGS,
             store=store,
@@ -107,6 +115,9 @@ class BrokerLife:
             call_soon=self._call_soon,
             new_id=self._new_id,
         )
+        if world.hopping:
+            # Topics that are new are looked up one by one.
+            broker.routing.routes.bound(Effort(0))
         self.ledger = LossLedger(GridMarks(grid, place.number), self.counters, clock, broker.turn.reserve)
         await self.ledger.load()
         broker.lifecycle.loading.when_whole(partial(store.enlist, CommitOrder.LEDGER, self.ledger))
@@ -175,7 +186,7 @@ class BrokerLife:
         await self.door.close()
 
     async def _follow(self, number: int) -> FollowedLog:
-        reader = FollowedLog(self.door.grid, LOG, number)
+        reader = FollowedLog(self.door.grid, self.log_settings, number)
         await reader.open()
         return reader
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 V5 = ProtocolVersion.V5
 FOR_EVER = 0xFFFF_FFFF
+#: What a subscriber takes at once, where it is to be behind.
+FEW = 2
 #: Seconds that a client waits for CONNACK.
 PATIENCE = 12.0
 #: Topics of retained messages.
@@ -90,6 +92,8 @@ class Client:
     #: Seconds that its session outlives a connection, in MQTT 5.
     expiry = 0
     keep_alive = 0
+    #: Messages that it takes at once, in MQTT 5.
+    window: int | None = None
 
     def __init__(self, world: World, name: str, version: ProtocolVersion = V5) -> None:
         self.world = world
@@ -118,7 +122,9 @@ class Client:
         self.line = Line(node)
         self._until = self.world.clock.monotonic() + PATIENCE
         self._decoder = Decoder(role=Role.CLIENT, version=self.version)
-        properties = Properties(session_expiry_interval=self.expiry) if self.version is V5 else Properties()
+        properties = Properties()
+        if self.version is V5:
+            properties = Properties(session_expiry_interval=self.expiry, receive_maximum=self.window)
         self.send(Connect(self.version, self.name, not self.durable, self.keep_alive, None, None, will, properties))
         self.world.trace(f"{self.name} connects to {node.name}")
 
@@ -274,6 +280,7 @@ class Subscriber(Client):
 
     def __init__(self, world: World, name: str, version: ProtocolVersion = V5) -> None:
         super().__init__(world, name, version)
+        self.window = FEW if world.hopping else None
         self._known = False
         self._received: set[int] = set()
         self._asked: dict[int, tuple[tuple[str, int], ...]] = {}

@@ -279,8 +279,10 @@ class Ledger:
         latest: dict[tuple[str, str, int, str], Sent] = {}
         for one in self.accounts[name].order:
             sent = self.sent.get(one)
-            if sent is None or sent.again or sent.expiry is not None or not sent.qos:
-                # Sent again, maybe to another node: into whichever log it came first.
+            if sent is None or sent.expiry is not None or not sent.qos:
+                continue
+            if sent.again and not moved:
+                # Maybe to another node: into whichever log it came first. Both are behind what was acknowledged before.
                 continue
             key = (sent.life.partition("/")[0], sent.topic, sent.qos, "" if moved else sent.node)
             before = latest.setdefault(key, sent)

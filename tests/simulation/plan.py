@@ -75,6 +75,8 @@ class Shape(NamedTuple):
     #: There is a platform that things go up to, and whether acknowledgements wait for it.
     platform: bool
     waits: bool
+    #: All is well, but that nodes stop and start again, and everybody goes from node to node all the time.
+    hopping: bool = False
 
 
 #: How many worlds have servers: they find more, and take longer.
@@ -86,9 +88,13 @@ BUSY: Final = 0.15
 #: How many have a platform, and in how many of these it is waited for.
 PLATFORM: Final = 0.25
 WAITS: Final = 0.4
+#: How often a node stops where all hop.
+STOPS: Final = 0.05
 
 
-def shape_of(seed: int, *, served: bool = False, platform: bool | None = None, disks: bool | None = None) -> Shape:
+def shape_of(
+    seed: int, *, served: bool = False, platform: bool | None = None, disks: bool | None = None, hopping: bool = False
+) -> Shape:
     """``served``: there are servers, whatever the dice say; ``platform``: the same, and False: there is none.
 
     ``disks``: what servers have is on disk, if there are servers, or in memory.
@@ -101,7 +107,10 @@ def shape_of(seed: int, *, served: bool = False, platform: bool | None = None, d
     there = drawn if platform is None else platform
     kept = random.Random(f"{seed}/disks").random() < DISKS if disks is None else disks
     servers = served or chance < SERVED
-    return Shape(nodes, servers, servers and kept, changing, seed % 5 in (2, 3), busy, there, there and waits)
+    told = seed % 5 in (2, 3)
+    if hopping:
+        changing = busy = False
+    return Shape(nodes, servers, servers and kept, changing, told, busy, there, there and waits, hopping)
 
 
 def plan_of(seed: int, shape: Shape, steps: int = STEPS) -> list[Act]:
@@ -117,6 +126,10 @@ def plan_of(seed: int, shape: Shape, steps: int = STEPS) -> list[Act]:
             **(PLATFORM_TROUBLES if shape.platform else {}),
         }
         for _ in range(count):
+            if shape.hopping:
+                stop = ("stop",) if rng.random() < STOPS else ()
+                names.extend(("publish", "hop", *stop, "recover", "time"))
+                continue
             names.extend(("publish", "subscribers", "mortals"))
             if rng.random() < 0.25 + 0.1 * shape.served:
                 names.extend(rng.choices(list(troubles), list(troubles.values())))

@@ -39,6 +39,8 @@ LONG = 45.0
 #: Within how many seconds more a SUBACK comes at the latest: groups may have to wait for their place in the log, and
 #: everybody for a node that does not say that it knows of them.
 ANSWERED = 6.0
+#: How many go to another node in an act, where all hop.
+HOPS = 0.15
 #: Within how many seconds a session moves, where all is well.
 MOVING = 0.03
 
@@ -68,6 +70,7 @@ class Story:
             busy=shape.busy,
             platform=shape.platform,
             waits=shape.waits,
+            hopping=shape.hopping,
         )
         self.acts = acts
         #: Draws topics that nobody has published to; None: in every other world there are none.
@@ -209,6 +212,12 @@ class Story:
                 subscriber.leave(politely=rng.random() < 0.5)
             elif subscriber is not self.watcher and chance < (0.09 if subscriber.subscribed else 0.5):
                 subscriber.subscribe((SHARED if subscriber in self.members else rng.choice(FILTERS), 2))
+
+    def _hop(self, rng: random.Random) -> None:
+        """Without a goodbye, and with messages under way."""
+        for client in (*self.publishers, *self.durable):
+            if client.idle or rng.random() < HOPS:
+                self._connect(rng, client.connect)
 
     def _mortals(self, rng: random.Random) -> None:
         for mortal in self.mortals:

@@ -39,6 +39,13 @@ def test_no_promise_is_broken_whatever_happens_to_nodes_and_links() -> None:
 
 
 @pytest.mark.timeout(300)
+def test_everybody_may_hop_and_no_message_is_overtaken() -> None:
+    """Publishers with messages under way, which they send again elsewhere; subscribers that are behind; nodes stop."""
+    done = simulate("--seeds", "12", "--first", "1", "--no-corpus", "--no-platform", "--hopping")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(300)
 def test_what_is_over_is_freed_without_the_collector() -> None:
     """Sessions, messages under way, groups: wherever they have gone, and whatever has died meanwhile."""
     done = simulate("--seeds", "5", "--first", "6000", "--no-corpus", "--cycles")

@@ -62,6 +62,7 @@ class World:
         busy: bool = False,
         platform: bool = False,
         waits: bool = False,
+        hopping: bool = False,
     ) -> None:
         self.seed = seed
         #: Gateways tell whose connections begin and end.
@@ -79,6 +80,9 @@ class World:
         self.platform = Platform(self.clock, random.Random(f"{seed}/platform"), waits=waits) if platform else None
         #: How long what QoS 1 changes of a session may be unwritten.
         self.progress_delay = (0.1, 1.0, 0.0)[seed % 3]
+        #: Everybody goes from node to node. Subscribers take little at once, so that they are behind, and a turn has
+        #: no effort left for topics that are new: what is published to these is served one by one, not together.
+        self.hopping = hopping
         # Its publisher's node may have been held up before it had read it, and the reader's before it sent it.
         self.ledger = Ledger(LATE + 2 * HELD_UP[1] if busy else LATE)
         #: Nodes that are to be there.
