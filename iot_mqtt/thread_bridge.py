@@ -35,7 +35,7 @@ class ThreadBridge(Generic[Entry]):
         self._cross = cross
         self._limit = limit
         self._queue: SimpleQueue[tuple[Entry, int] | None] = SimpleQueue()
-        self._worker: threading.Thread | None = None
+        self._thread: threading.Thread | None = None
         #: Of the thread: ``stop`` was called, and all that was put before has been taken.
         self.stopping = False
 
@@ -44,12 +44,12 @@ class ThreadBridge(Generic[Entry]):
     def start(self, work: Job) -> None:
         """Have the thread do this; it does not keep the process from ending."""
         self.stopping = False
-        self._worker = threading.Thread(target=work, name=self._name, daemon=True)
-        self._worker.start()
+        self._thread = threading.Thread(target=work, name=self._name, daemon=True)
+        self._thread.start()
 
     @property
     def started(self) -> bool:
-        return self._worker is not None
+        return self._thread is not None
 
     def put(self, entry: Entry, weight: int = 1) -> None:
         self._queue.put((entry, weight))
@@ -60,9 +60,9 @@ class ThreadBridge(Generic[Entry]):
 
     def join(self) -> None:
         """The thread has said that it has nothing left to do."""
-        if self._worker is not None:
-            self._worker.join()
-            self._worker = None
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
 
     # In either thread.
 

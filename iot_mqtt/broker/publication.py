@@ -13,8 +13,6 @@ from functools import lru_cache
 from struct import pack
 from typing import ClassVar
 
-from mypy_extensions import mypyc_attr
-
 from iot_mqtt.codec import PublishRun, encode_publish, encode_run, run_of_message
 from iot_mqtt.codec.wire import varint
 from iot_mqtt.ports.log import LogRun
@@ -57,7 +55,6 @@ def _written(identifiers: tuple[int, ...]) -> bytes:
     return b"".join([b"\x0b" + varint(identifier) for identifier in identifiers])
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Publication:
     """One run, its topic and the forms it was written in so far."""
 

@@ -23,7 +23,6 @@ from struct import Struct
 from threading import Event
 from typing import Final, cast
 
-from mypy_extensions import mypyc_attr
 from rocksdict import (
     AccessType,
     Checkpoint,
@@ -77,7 +76,6 @@ STALL_PAUSE: Final = 0.005
 STALL_LIMIT: Final = 6000
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Engine:
     """One database directory. ``pause`` waits for that many seconds in the calling thread. ``on_lost`` is told, in any
     thread, that another directory is at the path, or none: nothing more must be written then.

@@ -11,8 +11,6 @@ import threading
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from mypy_extensions import mypyc_attr
-
 from iot_mqtt.native import NUMBER, serve
 
 _CLOSED: Final = -1
@@ -26,7 +24,6 @@ class Watch(Protocol):
     def removeReader(self, reader: object) -> object: ...
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Syncing:
     """One sync at a time; everything is called in the reactor's thread. It is a reactor's ``IReadDescriptor``."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
-from mypy_extensions import mypyc_attr
-
 from iot_mqtt.broker.claims import ClaimCursor
 from iot_mqtt.broker.kept_session import SESSIONS, KeptSession
 from iot_mqtt.broker.publication import Publication
@@ -47,7 +45,6 @@ class OtherMember(Protocol):
         ...
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class FanOut:
     """Hands publications to receivers, whoever published them."""
 

@@ -122,6 +122,7 @@ class Bringing(Link):
         self.logs.others[peer].announce(end)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("effort", [0, maxsize], ids=["one by one", "together"])
 def test_what_a_link_brings_comes_behind_what_arrived_before(effort: int) -> None:
     """However it was served where it was published: to a topic that is looked up there first, alone."""

@@ -15,9 +15,6 @@ from tests.unit.broker.harness import V5, V311, Client, Node
 from tests.unit.broker.logreaders import check, durable
 from tests.unit.broker.test_disk_budget import MIB, Disk
 
-# They replace methods, to count what they are given.
-pytestmark = pytest.mark.interpreted
-
 
 def send(client: Client, *topics: str) -> None:
     """One message to each topic, with its place as payload, all in one read."""

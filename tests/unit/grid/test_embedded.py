@@ -476,5 +476,5 @@ def run(module: str, directory: Path) -> str:
 
 def _put(key: bytes) -> WriteBatch:
     batch = WriteBatch()
-    batch.put(CACHE, key, b"")
+    batch.operations.append((CACHE, key, b""))
     return batch

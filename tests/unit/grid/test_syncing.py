@@ -316,7 +316,7 @@ def test_a_grid_that_was_closed_during_a_sync_can_be_opened_again(rig: Rig) -> N
 def test_a_batch_that_is_none_leaves_nobody_waiting(rig: Rig) -> None:
     """It fails where all are written, and the grid goes on afterwards."""
     batch = WriteBatch()
-    batch.put(CACHE, "text", b"")  # type: ignore[arg-type]
+    batch.operations.append((CACHE, "text", b""))  # type: ignore[arg-type]
     rig.grid.commit_soon(batch, lambda error: rig.done.append((1, error is None)))
     assert rig.until(2) == [True, False]
     rig.now = 10.0

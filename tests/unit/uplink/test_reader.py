@@ -41,6 +41,7 @@ def test_a_reader_that_keeps_up_does_not_read_the_log() -> None:
     assert it.sink.payloads == numbers(0, 8)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("limit", [0, 800, 2500])
 def test_a_reader_that_is_behind_reads_the_log(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """From where it is to where memory begins, and from there on out of memory; nothing twice, nothing left out."""
@@ -346,6 +347,7 @@ def dropped(it: UplinkedNode, *payloads: bytes) -> None:
     it.node.turn()
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(("limit", "lost"), [(0, 6), (2200, 3), (10**6, 1)])
 def test_what_memory_still_has_is_not_lost(limit: int, lost: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Safe, lost and waiting are what was published, before and after the sink is back. What the sink was given when
@@ -364,6 +366,7 @@ def test_what_memory_still_has_is_not_lost(limit: int, lost: int, monkeypatch: p
     assert (info.safe, info.lost, info.lag_messages) == (6 - lost, lost, 0)
 
 
+@pytest.mark.interpreted
 def test_what_memory_had_alone_and_has_no_room_for_any_more_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is counted when it goes."""
     monkeypatch.setattr("iot_mqtt.broker.uplink.fresh.Fresh.__init__.__defaults__", (2200,))
