@@ -27,6 +27,8 @@ class Loading:
         self._owner = owner
         self._clock = clock
         self._pause = pause
+        #: How many load it: who takes a dead node's clients, and who takes back what was let go of, may meet.
+        self._begun: dict[str, int] = {}
         self._waiting: dict[str, list[Deferred[None]]] = {}
         self._stopped = False
         #: Who has clients here that could not be read: for them the broker wants everything.
@@ -39,26 +41,30 @@ class Loading:
         self._stopped = True
 
     def begin(self, client_id: str) -> None:
-        """It is, or is about to become, ours."""
-        self._waiting.setdefault(client_id, [])
+        """It is, or is about to become, ours; who says so ends it."""
+        self._begun[client_id] = self._begun.get(client_id, 0) + 1
 
     def end(self, clients: Sequence[str]) -> None:
         """The broker has them, or they did not become ours."""
         for client_id in clients:
+            left = self._begun.pop(client_id, 0) - 1
+            if left > 0:
+                self._begun[client_id] = left
+                continue
             for waiting in self._waiting.pop(client_id, ()):
                 waiting.callback(None)
 
     def end_all(self) -> None:
         """The broker has all."""
-        self.end(list(self._waiting))
+        self.end(list(self._begun))
 
     def __contains__(self, client_id: str) -> bool:
-        return client_id in self._waiting
+        return client_id in self._begun
 
     async def over(self, client_id: str) -> None:
         """Waits until it is not loading; what was read of it before is old then."""
         done: Deferred[None] = Deferred()
-        self._waiting[client_id].append(done)
+        self._waiting.setdefault(client_id, []).append(done)
         await done
 
     async def load(self, clients: Sequence[str]) -> None:
