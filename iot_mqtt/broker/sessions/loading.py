@@ -79,7 +79,7 @@ class Starting:
 
 
 class Gatherings:
-    """The reads that are under way, and whose records were used by another one meanwhile.
+    """The reads that are under way, and who is in memory since before, or whose records another one has used meanwhile.
 
     What a read has of such a client is old. A session in memory would show that; a will without a session, or a session
     that has ended again, does not.
@@ -133,12 +133,12 @@ class Arriving:
     async def adopt(self, wanted: Wanted) -> None:
         """All that are wanted, those that are in memory excepted."""
         here = self.sessions
-        # What ended here before is not read again.
-        await self.turn.settled()
         with self.gatherings.one() as used:
-            gathered = await gather(
-                self.store, None, lambda client_id: here.get(client_id) is None and wanted(client_id)
-            )
+            # Also those that leave the memory while it is read: another node may have them then.
+            used.update(session.client_id for session in here if wanted(session.client_id))
+            # What ended here before is not read again.
+            await self.turn.settled()
+            gathered = await gather(self.store, None, lambda client_id: client_id not in used and wanted(client_id))
             left = FILTERS_A_TURN
             for client_id, records in gathered.items():
                 # It may have come by itself meanwhile, and be gone again.

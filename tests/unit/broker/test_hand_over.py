@@ -242,6 +242,26 @@ def run_turns(node: Node, wanted: Any) -> None:
     assert done
 
 
+@pytest.mark.parametrize("name", ["before", "thereafter"])
+def test_a_session_that_leaves_while_others_are_adopted_is_not_touched(name: str) -> None:
+    """Another node has it by then. It leaves before its own record is read, or behind that."""
+    node, other = alone()
+    rich(node, other).lose()
+    durable(node, name).lose()
+    node.at_home = {"reader"}.__contains__
+    node.restart()
+    kept = records(node)
+
+    def wanted(client_id: str) -> bool:
+        if client_id == name and node.broker.sessions.get("reader") is not None:
+            node.broker.lifecycle.moving.hand_over(node.kept_session("reader"))
+        return True
+
+    run_turns(node, wanted)
+    assert [session.client_id for session in node.broker.sessions] == [name]
+    assert records(node).keys() == kept.keys()
+
+
 def test_adopted_sessions_with_many_filters_leave_turns_for_others() -> None:
     """A session is restored whole; of those with many filters fewer are restored in a turn."""
     node = Node(number=1)
