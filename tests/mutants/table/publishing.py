@@ -78,8 +78,8 @@ PUBLISHING: Final = (
     Mutation(
         "publishing.denied-silently",
         _ANSWERS,
-        "raise ProtocolViolation(why or",
-        "return ProtocolViolation(why or",
+        "raise refusal.naming(",
+        "return refusal.naming(",
         ("tests/unit/broker/test_publish_limits.py", "tests/unit/broker/test_rights.py"),
         "a client of 3.1.1 waits for ever for an acknowledgement of what it may not publish",
     ),
