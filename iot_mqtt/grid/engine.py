@@ -412,6 +412,8 @@ class Engine:
                 step()
                 limit -= 1
             iterator.status()
+            # The iterator reads the bound in its options, and does not keep them.
+            del options
         except Exception as error:
             raise self._trouble("read", error) from error
         return found

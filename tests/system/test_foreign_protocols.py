@@ -191,7 +191,10 @@ class Script:
                 return
             try:
                 yield from self._codec.decode(item)
-            except BadFrame:
+            except BadFrame as error:
+                # Who was let in is told.
+                if self.gateway:
+                    yield Send(self._codec.refuse(f"bad_frame: {error.reason}"))
                 return
 
     def _step(self, frame: bytes, events: Iterable[Event]) -> None:

@@ -83,7 +83,7 @@ GOOD = db.file(6, db.message(1, b"plant/a", b"21"), db.retained(1))
         (db.file(7), "version 7"),
         (GOOD[:-1], "cut off, or damaged, at byte"),
         (GOOD[:25], "cut off at byte 23"),
-        (db.file(6, db.message(1, b"a/#", b"x"), db.retained(1)), "the message at byte 31: the topic name contains"),
+        (db.file(6, db.message(1, b"a/#", b"x"), db.retained(1)), "the message at byte 31: topic 'a/#': it contains"),
         (db.file(6, db.message(1, b"a", b"x", 3), db.retained(1)), "has QoS 3"),
         (db.file(6, db.message(1, b"a", b"x", properties=b"\x01\x77"), db.retained(1)), "property 0x77"),
         (db.file(6, (db.MESSAGE, bytes(8)), db.retained(0)), "damaged: the message"),
