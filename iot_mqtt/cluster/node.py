@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -32,10 +32,12 @@ from iot_mqtt.cluster.joining import Place
 from iot_mqtt.cluster.roster import Life
 from iot_mqtt.cluster.settings import ClusterSettings
 from iot_mqtt.ports.clock import Clock
-from iot_mqtt.ports.cluster import Claim, Node
+from iot_mqtt.ports.cluster import Claim, Forwarded, Interest, Node
 from iot_mqtt.ports.cluster_status import ClusterStatus
+from iot_mqtt.ports.log import Reference
 from iot_mqtt.ports.messaging import Messaging
 from iot_mqtt.ports.registry import Registry, RegistryState
+from iot_mqtt.values import Message
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +83,7 @@ class ClusterNode:
         self._membership = parts.membership
         self._registration = parts.registration
         self._conversation = parts.conversation
+        self._links = parts.conversation.links
         #: What nodes ask each other by name, for those above.
         self.questions = parts.conversation.questions
         self._known = parts.known
@@ -89,27 +92,6 @@ class ClusterNode:
         self._ownership = parts.ownership
         #: Whose clocks are wrong; to be looked at again and again.
         self.clocks = parts.clocks
-        # What the broker asks, see ``ports.cluster.Peers``; and ``claim``.
-        self.numbers = self._known.numbers
-        self.forward = self._conversation.forward
-        self.takes_more = parts.conversation.links.takes_more
-        self.flush = self._conversation.flush
-        self.crowded = parts.conversation.links.crowded
-        self.changed = self._conversation.changed
-        self.when_known = self._conversation.when_known
-        self.known_by = self._conversation.known_by
-        self.tell_group = self._conversation.tell_group
-        self.retain = self._conversation.retain
-        self.stray = self._ownership.stray
-        self.let_go = self._ownership.let_go
-        # This node in the list of members, and the other nodes that are known.
-        self.show = self._registration.show
-        self.reachable_at = self._registration.reachable_at
-        self.drain = self._registration.drain
-        #: Others will know that this node was stopped in order; before ``stop``.
-        self.note_stopped = self._known.stops
-        self.remove = self._known.remove
-        self.look = self._known.look
 
     # The life.
 
@@ -149,6 +131,10 @@ class ClusterNode:
         self._conversation.tell_interest()
         self._adoption.start()
 
+    async def note_stopped(self) -> None:
+        """Others will know that this node was stopped in order; before ``stop``."""
+        await self._known.stops()
+
     async def stop(self) -> None:
         """Leave: others take our sessions at once. The broker has committed everything before."""
         if not self._membership.stop():
@@ -173,6 +159,55 @@ class ClusterNode:
         self._conversation.close()
         self._registration.stop()
 
+    # The entry in the list.
+
+    def show(self, *, load: float, clients: int) -> None:
+        """How this node is, for the others; they see it some seconds later."""
+        self._registration.show(load=load, clients=clients)
+
+    def reachable_at(self, addresses: Mapping[str, str]) -> None:
+        """Where clients find this node, by listener; they are let in from now on."""
+        self._registration.reachable_at(addresses)
+
+    def drain(self, draining: bool = True) -> None:
+        """This node wants no new clients."""
+        self._registration.drain(draining)
+
+    # Peers: what the broker asks.
+
+    async def numbers(self) -> Mapping[int, int | None]:
+        """See ``ports.cluster.Peers``, as for all of these."""
+        return await self._known.numbers()
+
+    def forward(self, peer: int, item: Forwarded) -> None:
+        self._conversation.forward(peer, item)
+
+    def takes_more(self, peer: int) -> bool:
+        return self._links.takes_more(peer)
+
+    def flush(self) -> None:
+        self._conversation.flush()
+
+    def crowded(self, peer: int) -> bool:
+        return self._links.crowded(peer)
+
+    def changed(self, interest: Sequence[Interest]) -> int:
+        return self._conversation.changed(interest)
+
+    def when_known(self, version: int, call: Callable[[], None]) -> None:
+        self._conversation.when_known(version, call)
+
+    def known_by(self, peer: int, version: int) -> bool:
+        return self._conversation.known_by(peer, version)
+
+    def tell_group(
+        self, peer: int, kind: str, name: str, client_id: str, references: Sequence[Reference], question: int
+    ) -> None:
+        self._conversation.tell_group(peer, kind, name, client_id, references, question)
+
+    def retain(self, topic: bytes, message: Message | None, version: int) -> None:
+        self._conversation.retain(topic, message, version)
+
     def claim(
         self,
         client_id: str,
@@ -183,6 +218,20 @@ class ClusterNode:
         claiming = Deferred.fromCoroutine(self._ownership.claim(client_id, wanted, owner))
         claiming.addCallback(lambda result: done(*result))
         claiming.addErrback(_report, "a claim failed")
+
+    def stray(self, client_id: str) -> None:
+        self._ownership.stray(client_id)
+
+    async def let_go(self, client_id: str, unused: Callable[[], bool]) -> None:
+        await self._ownership.let_go(client_id, unused)
+
+    async def remove(self, node_id: str) -> bool:
+        """See ``KnownNodes``."""
+        return await self._known.remove(node_id)
+
+    async def look(self) -> None:
+        """Which nodes are known and lacking, as the grid has it now; every few seconds."""
+        await self._known.look()
 
     # What the registry tells.
 

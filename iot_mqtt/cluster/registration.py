@@ -70,7 +70,7 @@ class Registration:
         self._entry = replace(self._entry, addresses=addresses)
         self._refresh()
 
-    def drain(self, draining: bool = True) -> None:
+    def drain(self, draining: bool) -> None:
         """Whether this node wants no new clients."""
         self._entry = replace(self._entry, draining=draining)
         self._condition.draining = draining
