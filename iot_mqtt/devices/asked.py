@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -97,25 +98,27 @@ def is_made(command_id: str) -> bool:
 
 def command_id_of(properties: Properties) -> str | None:
     """The id that a message carries."""
-    return _first(properties, COMMAND_ID)
+    return next(iter(properties.named(COMMAND_ID)), None)
 
 
 def read(message: Message, properties: Properties) -> NewCommand:
     """The command that a message to ``down/…`` is."""
+    said = {name: properties.named(name) for name in _OURS}
+    command_id = _first(said[COMMAND_ID])
     return NewCommand(
         target=message.topic[len(DOWN) :].decode(),
         body=message.payload,
         deadline=message.expires_at,
-        retry=_is_yes(properties, RETRY),
-        wants_reply=_is_yes(properties, WANTS_REPLY),
-        id=_first(properties, COMMAND_ID) or "",
-        idempotency_key=_first(properties, IDEMPOTENCY_KEY) or "",
+        retry=_first(said[RETRY]).lower() in _YES,
+        wants_reply=_first(said[WANTS_REPLY]).lower() in _YES,
+        id=command_id,
+        idempotency_key=_first(said[IDEMPOTENCY_KEY]),
         response_topic=properties.response_topic or "",
         correlation=properties.correlation_data or b"",
         qos=message.qos,
         properties=message.properties,
-        carried=bool(_first(properties, COMMAND_ID)),
-        unclear=_unclear(properties),
+        carried=bool(command_id),
+        unclear=_unclear(said),
     )
 
 
@@ -135,20 +138,16 @@ def answered_at(message: Message) -> str:
     return read_publish(message.properties, from_client=False).response_topic or ""
 
 
-def _first(properties: Properties, name: str) -> str | None:
-    return next(iter(properties.named(name)), None)
+def _first(values: Sequence[str]) -> str:
+    return values[0] if values else ""
 
 
-def _unclear(properties: Properties) -> str:
+def _unclear(said: Mapping[str, Sequence[str]]) -> str:
     """What is wrong with the properties that are a command's, if anything."""
-    for name in _OURS:
-        if len(set(properties.named(name))) > 1:
+    for name, values in said.items():
+        if len(set(values)) > 1:
             return f"{name} stands twice, with other values"
     for name in (RETRY, WANTS_REPLY):
-        if any(value.lower() not in _YES_OR_NO for value in properties.named(name)):
+        if any(value.lower() not in _YES_OR_NO for value in said[name]):
             return f"{name} must be yes or no"
     return ""
-
-
-def _is_yes(properties: Properties, name: str) -> bool:
-    return (_first(properties, name) or "").lower() in _YES

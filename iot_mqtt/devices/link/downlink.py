@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from iot_mqtt.codec import Publish
+from iot_mqtt.devices.asked import command_id_of
 from iot_mqtt.devices.link.messages import command_values
 from iot_mqtt.devices.link.places import Places
 from iot_mqtt.devices.link.services import CommandStates, Verdict
@@ -25,7 +26,6 @@ from iot_mqtt.sdk import Answer, Command
 
 #: Numbers of commands are four bytes for a codec.
 _NUMBERS = 0xFFFF_FFFF
-COMMAND_ID = "command-id"
 _DOWN = b"down/"
 _NO_DEVICE = "a gateway has no such device: the target is to be GATEWAY/DEVICE, without a further level"
 
@@ -165,7 +165,7 @@ def _id_of(packet: Publish) -> str | None:
     """None: it is a message like others; with an id, if it has one, that says nothing."""
     if not packet.qos or packet.retain:
         return None
-    return next(iter(packet.properties.named(COMMAND_ID)), None)
+    return command_id_of(packet.properties)
 
 
 def _to_nobody(_ids: list[int]) -> None:

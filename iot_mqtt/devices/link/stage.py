@@ -166,7 +166,7 @@ class DeviceStage(Stage):
         if ended is None:
             self._part(PEER_CLOSED)
         else:
-            self._give_up(ended.reason, ended.detail, ended.told or ended.reason)
+            self.give_up(ended.reason, ended.detail, ended.told)
 
     def _settle(self) -> None:
         self._intake.settle(self._settle_codec)
@@ -302,8 +302,7 @@ class DeviceStage(Stage):
 
     def _end_behind(self, end: Ended) -> None:
         """Behind what it has said, which the broker may not have taken yet. It can encode nothing any more."""
-        self._over = True
-        self._frames = []
+        self._take_no_more()
         if self._client is not None:
             self._client.downlink.hold()
         self._intake.take([end])
@@ -350,11 +349,14 @@ class DeviceStage(Stage):
 
     def _finish(self, ended: Ended) -> None:
         """Close behind the acknowledgements of what came before."""
-        self._over = True
-        self._frames = []
+        self._take_no_more()
         self._ended = ended
         self._intake.end()
         self._part_acknowledged()
+
+    def _take_no_more(self) -> None:
+        self._over = True
+        self._frames = []
 
     def _ping(self) -> None:
         if self._client is not None:
@@ -388,15 +390,12 @@ class DeviceStage(Stage):
             self._refusing = True
             self._opened.runner.refuse(reason)
 
-    def give_up(self, reason: str, detail: str) -> None:
-        """From our side; what was written leaves."""
-        self._give_up(reason, detail, reason)
-
-    def _give_up(self, reason: str, detail: str, told: str) -> None:
+    def give_up(self, reason: str, detail: str, told: str = "") -> None:
+        """From our side; what was written leaves. ``told``: to the gateway, in place of the reason."""
         if self._closed:
             return
         if self._client is not None and self._client.is_let_in:
-            self.refuse(told)
+            self.refuse(told or reason)
         self._part(CloseReason(reason, detail))
 
 
