@@ -207,8 +207,11 @@ class EmbeddedGrid:
         return self._engine.alarms
 
     def disk_use(self) -> DiskUse:
-        """The room that the files take and that is left; raises ``OSError``."""
-        return measure(self._engine.directory)._replace(passing=self._engine.passing)
+        """The room that the files take and that is left; raises ``OSError``. What the grid needs to go on when a write
+        has failed is not free: with less than that on the disk it takes nothing, and is full.
+        """
+        use, needed = measure(self._engine.directory), self._engine.needed_to_open if self._failed else 0
+        return use._replace(free=max(0, use.free - needed), passing=self._engine.passing)
 
     def check(self) -> None:
         """See whether the directory is still ours, and the log in it. Called now and then."""

@@ -262,14 +262,18 @@ class Engine:
         except Exception as error:
             raise OSError(f"{target} could not be made: {error}") from error
 
+    @property
+    def needed_to_open(self) -> int:
+        """Bytes that opening anew may have to write: what is in the log, as tables; raises ``OSError``."""
+        return MIB + sum(segment.path.stat().st_size for segment in segments(self.directory))
+
     def probe(self) -> None:
         """Raise ``OSError`` while the disk would not take what opening anew may have to write."""
         self.look()
-        wanted = MIB + sum(segment.path.stat().st_size for segment in segments(self.directory))
         path = self.directory / "probe"
         try:
             with path.open("wb") as file:
-                posix_fallocate(file.fileno(), 0, wanted)
+                posix_fallocate(file.fileno(), 0, self.needed_to_open)
                 file.write(b"probe")
                 file.flush()
                 fsync(file.fileno())

@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -243,6 +244,25 @@ def test_reading_goes_on_while_the_disk_is_full(rig: Rig) -> None:
     rig.now = 30.0
     rig.commit(3)
     assert rig.until(4)[-1] is True
+
+
+def test_a_disk_with_less_than_the_grid_needs_to_go_on_has_nothing_free(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes no writes: it is full, though not to the last byte."""
+    left = SimpleNamespace(f_bavail=2, f_frsize=4096, f_files=0, f_favail=0)
+    monkeypatch.setattr("iot_mqtt.grid.disk.statvfs", lambda _: left)
+    rig.commit(0)
+    rig.until(1)
+    assert rig.grid.disk_use().free == 8192
+    rig.disk.failures = 1
+    rig.commit(1)
+    assert rig.until(2) == [True, False]
+    assert rig.grid.disk_use().free == 0
+    rig.now = 10.0
+    rig.commit(2)
+    assert rig.until(3)[-1]
+    assert rig.grid.disk_use().free == 8192
 
 
 def test_reads_of_a_grid_that_could_not_open_again_are_unavailable(rig: Rig) -> None:
