@@ -24,6 +24,7 @@ from iot_mqtt.admin.audit_beginnings import Beginnings
 from iot_mqtt.admin.audit_chain import Chain, Record, hash_of
 from iot_mqtt.admin.audit_files import Kept, Room, Verified, kept, records_before, verify
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 
 log = logging.getLogger(__name__)
 
@@ -92,9 +93,9 @@ class AuditLog:
         self._seq, self._head = last.seq, last.head
 
     @property
-    def alarms(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[Alarm, ...]:
         """What an operator should do something about."""
-        return () if self.trouble is None else (f"{_HELD_UP}: {self.trouble}",)
+        return () if self.trouble is None else (Alarm(AlarmKind.AUDIT, f"{_HELD_UP}: {self.trouble}"),)
 
     async def look(self) -> None:
         """See whether a change could be written down. Called now and then, so that nobody has to try."""

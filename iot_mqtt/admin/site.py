@@ -309,7 +309,7 @@ class _Root(Resource):
 
     def _health(self, request: WebRequest) -> Answered:
         # An alarm is no reason to be killed: the status stays 200, the words are for people.
-        alarms = self._view.alarms
+        alarms = [one.text for one in self._view.alarms]
         return Answered({"status": "alarm", "alarms": alarms} if alarms else {"status": "ok"})
 
     def _ready(self, request: WebRequest) -> Answered:

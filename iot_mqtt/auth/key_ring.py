@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 from iot_mqtt.auth.files import WatchedFile
 from iot_mqtt.auth.token_keys import TokenKey, keys_of
 from iot_mqtt.auth.web import Web, WebError
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.clock import Clock, Timer
 
 log = logging.getLogger(__name__)
@@ -51,8 +52,8 @@ class KeyRing:
         self.trouble: str | None = None
 
     @property
-    def alarms(self) -> tuple[str, ...]:
-        return () if self.trouble is None else (self.trouble,)
+    def alarms(self) -> tuple[Alarm, ...]:
+        return () if self.trouble is None else (Alarm(AlarmKind.ACCESS_SERVICE, self.trouble),)
 
     def now(self) -> tuple[TokenKey, ...]:
         return (*(key for file in self.files for key in file.content), *self._fetched)

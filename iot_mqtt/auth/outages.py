@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.clock import Clock, Timer
 
 log = logging.getLogger(__name__)
@@ -39,8 +40,9 @@ class Outage:
         self._timer: Timer | None = None
 
     @property
-    def alarms(self) -> tuple[str, ...]:
-        return () if self.cause is None else (f"{self._service} does not answer: {self.cause}",)
+    def alarms(self) -> tuple[Alarm, ...]:
+        text = f"{self._service} does not answer: {self.cause}"
+        return () if self.cause is None else (Alarm(AlarmKind.ACCESS_SERVICE, text),)
 
     def close(self) -> None:
         timer, self._timer = self._timer, None

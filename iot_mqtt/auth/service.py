@@ -33,6 +33,7 @@ from iot_mqtt.auth.verdicts import Verifier
 from iot_mqtt.auth.web import Web
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.ports.access import AuthenticationMethod, ConnectAttempt, Denied, Principal
+from iot_mqtt.ports.alarms import Alarm
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.directory import RETIRED, RULES, SECRETS, USERS, Conflict, Directory
 
@@ -129,7 +130,7 @@ class Access:
         return errors if self._rules is None else [*errors, *self._rules.outdated]
 
     @property
-    def alarms(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[Alarm, ...]:
         """Who is asked for clients or keys, and does not answer."""
         return self._outage.alarms if self._keys is None else (*self._outage.alarms, *self._keys.alarms)
 

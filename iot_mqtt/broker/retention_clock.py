@@ -18,6 +18,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ class RetentionClock:
         return self.behind if self._start_doubted else self.doubted
 
     @property
-    def alarms(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[Alarm, ...]:
         """What an operator should know."""
         if self.doubted < STEP:
             return ()
@@ -106,7 +107,7 @@ class RetentionClock:
             f"the clock of this node is {self.doubted:.0f} s ahead of what log.retention counts: it counts that when "
             "it has held for an hour, and removes what is too old by then"
         )
-        return (text,)
+        return (Alarm(AlarmKind.CLOCK, text),)
 
     def _begin(self, now: float) -> None:
         known, wall = self._known(), self._clock.wall()
@@ -141,7 +142,7 @@ class RetentionClock:
         """Once when a step is doubted, and once when that is over."""
         doubted = self.doubted >= STEP
         if doubted and not self._told:
-            log.warning("%s", *self.alarms)
+            log.warning("%s", *(one.text for one in self.alarms))
         elif self._told and not doubted:
             log.warning("log.retention waits for no step of the clock any more")
         self._told = doubted

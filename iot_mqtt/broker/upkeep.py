@@ -11,6 +11,7 @@ from iot_mqtt.broker.readers.census import Census
 from iot_mqtt.broker.retention_clock import RetentionClock
 from iot_mqtt.broker.turn import Turn
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.ports.log import Log
@@ -64,11 +65,12 @@ class Upkeep:
             drive(self._retain(), self._ended, self._failed)
 
     @property
-    def alarms(self) -> tuple[str, ...]:
-        """What an operator has to know, in words."""
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What an operator has to know."""
         if self._lost_at is None or self._clock.monotonic() - self._lost_at >= LOST_SECONDS:
             return ()
-        return (f"sessions have lost {self._lost} messages: {text_of(self._causes)} before they were read",)
+        text = f"sessions have lost {self._lost} messages: {text_of(self._causes)} before they were read"
+        return (Alarm(AlarmKind.RETENTION, text),)
 
     def note_losses(self, cause: Cause) -> None:
         """Of what is more than before. Also losses of other nodes' logs, and what a reader finds missing."""

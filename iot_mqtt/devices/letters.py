@@ -27,6 +27,7 @@ from iot_mqtt.devices.asked import NewCommand
 from iot_mqtt.devices.fields import Fields, read_object
 from iot_mqtt.devices.order import read_order
 from iot_mqtt.errors import MqttError, ReasonCode, Unavailable
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.devices import State, StoredCommand
 from iot_mqtt.ports.fields import made_of
 from iot_mqtt.ports.inbox import Inbox, Letter
@@ -398,8 +399,8 @@ class Letters:
     # What is told.
 
     @property
-    def alarms(self) -> tuple[str, ...]:
-        """What an operator has to know, in words."""
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What an operator has to know."""
         found = []
         if (trouble := self._inbox.trouble) is not None:
             found.append(f"commands do not come from Kafka: {trouble}")
@@ -408,11 +409,11 @@ class Letters:
             found.append(f"commands from Kafka wait: {self._held or 'they are tried again'}")
         if self._unburied is not None:
             found.append(f"commands that nobody can do cannot be put aside: {self._unburied}")
-        return tuple(found)
+        return tuple(Alarm(AlarmKind.COMMANDS, text) for text in found)
 
     def info(self) -> LettersInfo:
         """Figures."""
-        alarms = self.alarms
+        alarms = tuple(one.text for one in self.alarms)
         return made_of(
             LettersInfo,
             self._inbox.facts(),

@@ -30,6 +30,7 @@ from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.faults import OpenFault
 from iot_mqtt.grid.syncing import Syncing
 from iot_mqtt.grid.tags import TAGS
+from iot_mqtt.ports.alarms import Alarm
 from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.ports.grid import CacheName, Operation, Pair, WriteBatch
 from iot_mqtt.thread_bridge import Cross, Finish, TurnBridge
@@ -202,8 +203,8 @@ class EmbeddedGrid:
         return self._accepting and not self._failed
 
     @property
-    def alarms(self) -> tuple[str, ...]:
-        """What an operator has to know of the files, in words."""
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What an operator has to know of the files."""
         return self._engine.alarms
 
     def disk_use(self) -> DiskUse:

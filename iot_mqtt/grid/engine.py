@@ -45,6 +45,7 @@ from iot_mqtt.grid.garbage import next_range, tables
 from iot_mqtt.grid.own_directory import OwnDirectory
 from iot_mqtt.grid.owner_file import OwnerFile
 from iot_mqtt.grid.tags import TAGS
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.grid import CacheName, Pair
 from iot_mqtt.whole_files import sync_directory
 
@@ -125,16 +126,15 @@ class Engine:
         self._owner.write()
 
     @property
-    def alarms(self) -> tuple[str, ...]:
-        """What an operator has to know of the files, in words."""
-        unreadable = tuple(
-            f"the grid is damaged: {name} cannot be read, and what is there is lost" for name in self._damaged
-        )
-        return unreadable + tuple(
-            f"the grid's log was damaged, and batches that were acknowledged may be lost: it is kept as {path}"
-            for path in self._aside
-            if path.exists()
-        )
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What an operator has to know of the files."""
+        found = [
+            Alarm(AlarmKind.GRID_DAMAGED, f"the grid is damaged: {name} cannot be read, and what is there is lost")
+            for name in self._damaged
+        ]
+        text = "the grid's log was damaged, and batches that were acknowledged may be lost: it is kept as {}"
+        found += (Alarm(AlarmKind.GRID_LOG_DAMAGED, text.format(path)) for path in self._aside if path.exists())
+        return tuple(found)
 
     def close(self) -> None:
         """Write the memory table out (so that the next start has no log to replay), give up the lock."""

@@ -28,6 +28,7 @@ from iot_mqtt.plugins.shelf import Decided, Shelf
 from iot_mqtt.plugins.stock import Found, Stock
 from iot_mqtt.plugins.telling import Counts, Quiet, logger_of
 from iot_mqtt.plugins.versions import Common, InlineVersion, Version
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.sdk.schema import conflict
 
 log = logging.getLogger(__name__)
@@ -73,13 +74,13 @@ class Plugins:
         self._examining = False
 
     @property
-    def alarms(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[Alarm, ...]:
         """For ``/health``: what a person should look at."""
-        found = [] if self._shelf.trouble is None else [self._shelf.trouble]
+        found = [] if self._shelf.trouble is None else [Alarm(AlarmKind.OTHER, self._shelf.trouble)]
         for plugin in self._plugins.values():
             if plugin.state in ("refused", "quarantined"):
                 reason = plugin.trouble if plugin.current is None else plugin.current.reason
-                found.append(f"codec {plugin.name} takes no connections: {reason}")
+                found.append(Alarm(AlarmKind.CODEC, f"codec {plugin.name} takes no connections: {reason}"))
         return tuple(found)
 
     def start(self) -> Deferred[None]:

@@ -140,6 +140,8 @@ class Sink(Protocol):
     kind: str
     #: What keeps it from taking records now, in words; None: nothing.
     trouble: str | None
+    #: That is want of room.
+    lacks_room: bool
     #: It makes records safe together, now and then: that it has some is its way, and no backlog.
     gathers: bool
     #: Records that the platform rejects for ever, since the start: those that lie among its dead letters with the

@@ -66,7 +66,7 @@ class FileSink(ThreadSink):
 
     def _failed(self, error: Exception, safe: int) -> None:
         self._safe(safe)
-        self._note(str(error))
+        self._note(str(error), lacks_room=isinstance(error, NoRoom))
         self._fail_all(error)
 
     def _closed(self, closing: Deferred[None], safe: int, failed: Exception | None) -> None:
@@ -84,7 +84,7 @@ class FileSink(ThreadSink):
             position = self._rounds.open(place, self._now())
         except (OSError, NoRoom) as error:
             self._broken = True
-            return partial(self._refused, opening, str(error))
+            return partial(self._refused, opening, str(error), lacks_room=isinstance(error, NoRoom))
         self._broken = False
         return partial(self._opened, opening, position)
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.grid import CacheName, Grid, WriteBatch
 from iot_mqtt.ports.log import LogRun
 from iot_mqtt.ports.uplink import Mode, Record
@@ -138,9 +139,9 @@ class RuleBook:
         return len(self._stretches) - 1
 
     @property
-    def alarms(self) -> tuple[str, ...]:
-        """What an operator has to know, in words."""
-        return self.rules.alarms
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What an operator has to know."""
+        return tuple(Alarm(AlarmKind.OTHER, note) for note in self.rules.notes())
 
     @property
     def filters(self) -> list[str]:

@@ -40,6 +40,7 @@ class ThreadSink(ABC):
     def __init__(self, cross: Cross, most: int) -> None:
         self._bridge: TurnBridge[Callable[[], After]] = TurnBridge("uplink", self._turn, cross)
         self.trouble: str | None = None
+        self.lacks_room = False
         self.notes: tuple[str, ...] = ()
         self.ready: Callable[[], None] = _nobody
         #: Records that the platform did not take and that are in the dead letters, and those that are nowhere.
@@ -107,20 +108,20 @@ class ThreadSink(ABC):
         for done, _ in unsafe:
             done(error)
 
-    def _note(self, trouble: str | None) -> None:
+    def _note(self, trouble: str | None, *, lacks_room: bool = False) -> None:
         if trouble is not None and self.trouble is None:
             log.error("%s, the log keeps what comes: %s", self.held_up, trouble)
         elif trouble is None and self.trouble is not None:
             log.warning(self.goes_on)
-        self.trouble = trouble
+        self.trouble, self.lacks_room = trouble, lacks_room
 
     def _opened(self, opening: Deferred[int], position: int, trouble: str | None = None) -> None:
         self._note(trouble)
         self._bytes = 0
         opening.callback(position)
 
-    def _refused(self, opening: Deferred[int], why: str) -> None:
-        self._note(why)
+    def _refused(self, opening: Deferred[int], why: str, *, lacks_room: bool = False) -> None:
+        self._note(why, lacks_room=lacks_room)
         opening.errback(Unavailable(why))
 
     # In the sink's own thread.

@@ -151,7 +151,7 @@ class Trial:
         said = list(notes)
         if self._untold:
             said.append(f"{self._untold} messages are different in further ways that are not listed")
-        said += [one.replace("went to", "would go to") for one in self._then.alarms]
+        said += self._then.notes("would go")
         return TrialInfo(
             messages=self._messages,
             first_at=self._first,

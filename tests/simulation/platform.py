@@ -131,6 +131,7 @@ class PlatformSink:
 
     def __init__(self, platform: Platform, clock: NodeClock) -> None:
         self.trouble: str | None = None
+        self.lacks_room = False
         self.notes: tuple[str, ...] = ()
         self.dead = self.dropped = 0
         self.rejected: Sequence[Rejected] = ()

@@ -11,6 +11,7 @@ from iot_mqtt.auth.explaining import Answer
 from iot_mqtt.broker.facade import AttemptInfo, ClientInfo, ClusterInfo, GroupShare, SessionInfo
 from iot_mqtt.plugins.info import PluginInfo
 from iot_mqtt.ports.addresses import host_of
+from iot_mqtt.ports.alarms import Alarm
 from iot_mqtt.ports.bans import Ban
 from iot_mqtt.ports.devices import StoredCommand
 from iot_mqtt.ports.recent import Trouble
@@ -70,6 +71,7 @@ class Facts:
     #: Of the listeners that it came to of late.
     codecs: frozenset[str] = frozenset()
     broker: BrokerInfo | None = None
+    alarms: tuple[Alarm, ...] = ()
     log: LogInfo | None = None
     uplink: UplinkInfo | None = None
     cluster: ClusterInfo | None = None

@@ -7,6 +7,7 @@ from typing import Final
 
 from iot_mqtt.admin.why.facts import Facts
 from iot_mqtt.admin.why.finding import Finding, Weight
+from iot_mqtt.ports.alarms import AlarmKind
 
 #: Seconds by which an uplink that is behind is worth a word.
 _LATE: Final = 10.0
@@ -93,9 +94,9 @@ def _room(facts: Facts) -> Iterator[Finding]:
     if trouble is not None:
         text = f"the grid does not take writes: {trouble}; nothing of QoS 1 or 2 is acknowledged until it does"
         yield Finding("grid_trouble", Weight.LOSES, text, None, facts.node, "iot-mqtt ctl cluster status")
-    for alarm in () if facts.broker is None else facts.broker.alarms:
-        if alarm.startswith("the grid is damaged"):
-            yield Finding("grid_damaged", Weight.LOSES, alarm, None, facts.node, "iot-mqtt backup restore")
+    for alarm in facts.alarms:
+        if alarm.kind is AlarmKind.GRID_DAMAGED:
+            yield Finding("grid_damaged", Weight.LOSES, alarm.text, None, facts.node, "iot-mqtt backup restore")
     if facts.unanswered:
         text = f"the store did not answer in time, so that this is not known: {', '.join(facts.unanswered)}"
         yield Finding("store_unanswered", Weight.DELAYS, text, None, facts.node, "iot-mqtt ctl cluster status")

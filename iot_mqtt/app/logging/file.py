@@ -13,6 +13,7 @@ from logging.handlers import WatchedFileHandler
 from typing import Final
 
 from iot_mqtt.plain_files import open_plain
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,6 @@ class LogFile(WatchedFileHandler):
             log.error("%s: %s", _GOES_ON, trouble)
 
     @property
-    def alarms(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[Alarm, ...]:
         """What an operator should do something about."""
-        return () if self.trouble is None else (f"{_GOES_ON}: {self.trouble}",)
+        return () if self.trouble is None else (Alarm(AlarmKind.LOG_FILE, f"{_GOES_ON}: {self.trouble}"),)

@@ -21,6 +21,7 @@ from iot_mqtt.app.config.sections import LogConfig
 from iot_mqtt.app.logging.file import LogFile
 from iot_mqtt.app.logging.flood import FloodFilter
 from iot_mqtt.app.logging.redaction import redact
+from iot_mqtt.ports.alarms import Alarm
 
 #: Libraries whose chatter says nothing at our levels.
 _QUIET = ("twisted", "log_legacy", "asyncio")
@@ -59,7 +60,7 @@ def reopen_log() -> None:
         file.reopenIfNeeded()
 
 
-def log_alarms() -> tuple[str, ...]:
+def log_alarms() -> tuple[Alarm, ...]:
     """What an operator should do something about."""
     return tuple(alarm for file in _files() for alarm in file.alarms)
 

@@ -48,6 +48,7 @@ from iot_mqtt.metrics.collectors import (
 from iot_mqtt.metrics.exposition import Collector, Metrics
 from iot_mqtt.metrics.facts import ListenerCounts
 from iot_mqtt.pipeline import CalmPort, Share, TlsContext
+from iot_mqtt.ports.alarms import Alarm
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.directory import Directory
@@ -104,7 +105,7 @@ class AdminPort:
         return None if self.number is None else (self._config.admin.scheme, self.number)
 
     @property
-    def alarms(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[Alarm, ...]:
         """What an operator should do something about."""
         return () if self._callers is None else self._callers.audit.alarms
 

@@ -14,6 +14,7 @@ from iot_mqtt.pipeline import TlsConfigurationError, TlsContext
 from iot_mqtt.pipeline.certificates import moment
 from iot_mqtt.pipeline.revocation_lists import counting, troubles
 from iot_mqtt.pipeline.tls_context import TlsLooked
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ class Certificates:
         #: When the log has to say again what is over soon.
         self._say_at = 0.0
         #: What it has said at once.
-        self._said: frozenset[str] = frozenset()
+        self._said: frozenset[Alarm] = frozenset()
         #: What has a call made regularly; None before ``begin``, and once it was told to.
         self._repeat: Repeat | None = None
 
@@ -87,21 +88,20 @@ class Certificates:
         if all_of_them:
             self._say_at = 0.0
         at_once = (*self._waiting(), *self._lists_ending())
-        said: Iterable[str] = (one for one in at_once if one not in self._said)
+        said: Iterable[Alarm] = (one for one in at_once if one not in self._said)
         if self._clock.monotonic() >= self._say_at:
             self._say_at = self._clock.monotonic() + SAY_SECONDS
             said = (*self._ending(), *at_once)
         for alarm in said:
-            log.warning("%s", alarm)
+            log.warning("%s", alarm.text)
         self._said = frozenset(at_once)
 
     @property
-    def alarms(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[Alarm, ...]:
         """What an operator should do something about."""
+        text = "listener {} goes on with its certificates of before: the files of now cannot be used"
         outdated = (
-            f"listener {name} goes on with its certificates of before: the files of now cannot be used"
-            for name, context in self._ports.items()
-            if context.outdated
+            Alarm(AlarmKind.CERTIFICATE, text.format(name)) for name, context in self._ports.items() if context.outdated
         )
         return (*self._ending(), *self._waiting(), *self._lists_ending(), *outdated)
 
@@ -139,24 +139,25 @@ class Certificates:
         except TlsConfigurationError as error:
             log.error("the certificate of listener %s was not read again, the old one stays: %s", name, error)
 
-    def _ending(self) -> Iterator[str]:
+    def _ending(self) -> Iterator[Alarm]:
         now = self._clock.wall()
         for name, context in self._ports.items():
             for one in context.certificates:
                 if (trouble := one.trouble(now)) is not None:
-                    yield f"listener {name}: the certificate {one.path} {trouble}"
+                    yield Alarm(AlarmKind.CERTIFICATE, f"listener {name}: the certificate {one.path} {trouble}")
 
-    def _waiting(self) -> Iterator[str]:
+    def _waiting(self) -> Iterator[Alarm]:
         for name, context in self._ports.items():
             for one in context.waiting(self._clock.wall()):
                 begins = moment(one.not_before)
-                yield (
+                text = (
                     f"listener {name}: the new certificate {one.path} is not valid before {begins}: "
                     "the one of before serves until then"
                 )
+                yield Alarm(AlarmKind.CERTIFICATE, text)
 
-    def _lists_ending(self) -> Iterator[str]:
+    def _lists_ending(self) -> Iterator[Alarm]:
         now = self._clock.wall()
         for name, context in self._ports.items():
             for trouble in troubles(context.revocation_lists, now):
-                yield f"listener {name}: {trouble}"
+                yield Alarm(AlarmKind.REVOCATION_LIST, f"listener {name}: {trouble}")

@@ -42,6 +42,7 @@ from iot_mqtt.app.config.sections import Config, known_listeners
 from iot_mqtt.app.config.text import document
 from iot_mqtt.app.node.live_keys import LiveKeys
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.secrecy import masked
 from iot_mqtt.uplink.desk import RulesRefused
 
@@ -188,12 +189,13 @@ class Configuration:
                 self._refused = ""
 
     @property
-    def alarms(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[Alarm, ...]:
         """What an operator should do something about: the next start reads these files."""
         if not self._refused:
             return ()
         why = "; ".join(self._refused.splitlines())
-        return (f"the configuration was not reloaded, and may keep the node from its next start: {why}",)
+        text = f"the configuration was not reloaded, and may keep the node from its next start: {why}"
+        return (Alarm(AlarmKind.CONFIGURATION, text),)
 
     async def change(self, values: Mapping[str, object], unset: Sequence[str]) -> ChangesInfo:
         async def change() -> ChangesInfo:

@@ -29,6 +29,7 @@ from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.metrics.alarms import AlarmBook
 from iot_mqtt.pause import pause
+from iot_mqtt.ports.alarms import Alarm
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.events import ALARM_CLEARED, ALARM_RAISED, KEPT, Event, Events
@@ -55,7 +56,7 @@ class Sources:
     events: Events
     counters: Counters
     clients: Callable[[], int]
-    alarms: Callable[[], tuple[str, ...]]
+    alarms: Callable[[], tuple[Alarm, ...]]
     members: Callable[[], Iterable[MemberInfo]]
     asking: AskingLater | None = None
 

@@ -91,6 +91,7 @@ class Knowledge:
             troubles=tuple(view.counters.recent.of(asked)),
             plugins=tuple(self._gateways.plugins.info()),
             broker=info,
+            alarms=view.alarms,
             log=view.log.info(),
             uplink=view.uplink(),
             cluster=view.cluster.info(),

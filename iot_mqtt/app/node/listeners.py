@@ -45,6 +45,7 @@ from iot_mqtt.pipeline.descriptors import open_files
 from iot_mqtt.pipeline.pipeline import Pipeline
 from iot_mqtt.pipeline.ports import CalmPort
 from iot_mqtt.pipeline.reasons import TLS_HANDSHAKES
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.fields import renew
 
@@ -154,7 +155,7 @@ class Listeners:
         return CalmPort.starved + (self._descriptors.refused if self._descriptors.short else 0)
 
     @property
-    def alarms(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[Alarm, ...]:
         """What an operator should do something about."""
         now = self._clock.monotonic()
         count, at = self._lacking
@@ -163,8 +164,10 @@ class Listeners:
         if now - at >= ALARM_SECONDS:
             return ()
         if (files := open_files()) < self._files:
-            return (f"connections are refused: the limit of open files is {files} now, {self._files} at the start",)
-        return (f"connections are refused: there is room for {self._room} clients, by {self._descriptors.bound}",)
+            why = f"the limit of open files is {files} now, {self._files} at the start"
+        else:
+            why = f"there is room for {self._room} clients, by {self._descriptors.bound}"
+        return (Alarm(AlarmKind.DESCRIPTORS, f"connections are refused: {why}"),)
 
     def add(self, name: str, config: ListenerConfig) -> Listening:
         """Open one more. Raises ``TlsConfigurationError`` or Twisted's ``CannotListenError``."""

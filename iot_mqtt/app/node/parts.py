@@ -40,6 +40,7 @@ from iot_mqtt.pipeline import (
     WebSocketSettings,
 )
 from iot_mqtt.pipeline.proxy_protocol import networks
+from iot_mqtt.ports.alarms import Alarm
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.devices import DeviceStore
@@ -80,8 +81,8 @@ def disk_meter(grid: Grid) -> DiskMeter | None:
     return grid.disk_use if isinstance(grid, EmbeddedGrid) else None
 
 
-def grid_alarms(grid: Grid) -> tuple[str, ...]:
-    """What is the matter with the files of the grid of a node by itself, in words."""
+def grid_alarms(grid: Grid) -> tuple[Alarm, ...]:
+    """What is the matter with the files of the grid of a node by itself."""
     return grid.alarms if isinstance(grid, EmbeddedGrid) else ()
 
 

@@ -17,6 +17,7 @@ from iot_mqtt.app.node.file_looks import FileLooks
 from iot_mqtt.app.slow_files import SlowFiles
 from iot_mqtt.auth.files import FileError
 from iot_mqtt.auth.service import Access
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +32,9 @@ class Reloads:
         self.certificates = FileLooks(certificates.look, reactor, "the files of certificates")
 
     @property
-    def alarms(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[Alarm, ...]:
         """What an operator should do something about: users who were disabled are in meanwhile."""
-        return tuple(map(_not_reloaded, self._access.outdated))
+        return tuple(Alarm(AlarmKind.ACCESS_FILE, _not_reloaded(error)) for error in self._access.outdated)
 
     def reload(self) -> None:
         """Read everything again: users, rules, certificates, the configuration."""

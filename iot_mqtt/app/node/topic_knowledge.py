@@ -52,6 +52,7 @@ class TopicKnowledge:
             self._clock.wall(),
             topic,
             broker=info,
+            alarms=view.alarms,
             log=view.log.info(),
             uplink=view.uplink(),
             cluster=view.cluster.info(),

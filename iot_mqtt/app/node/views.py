@@ -21,6 +21,7 @@ from iot_mqtt.broker.views.messages_view import MessagesView
 from iot_mqtt.broker.views.sessions_view import SessionsView
 from iot_mqtt.broker.views.subscriptions_view import SubscriptionsView
 from iot_mqtt.broker.views.view import View
+from iot_mqtt.ports.alarms import Alarm
 from iot_mqtt.ports.log import Breath
 from iot_mqtt.ports.questions import Asking
 from iot_mqtt.ports.registry import Member, Registry
@@ -58,7 +59,7 @@ def make_view(
     def uplink() -> UplinkInfo | None:
         return None if broker.uplink is None else broker.uplink.info()
 
-    def alarms() -> tuple[str, ...]:
+    def alarms() -> tuple[Alarm, ...]:
         return budget.alarms if broker.uplink is None else (*budget.alarms, *broker.uplink.alarms)
 
     groups, outflow, upkeep = broker.readers.groups, broker.readers.outflow, broker.readers.upkeep

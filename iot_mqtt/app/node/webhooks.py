@@ -27,6 +27,7 @@ from twisted.python.failure import Failure
 from iot_mqtt.app.config.webhooks import WebhookEntry, secret_of, webhook_of
 from iot_mqtt.app.node.webhook_spool import Entry, Spool, Spools
 from iot_mqtt.auth.web import AgentWeb, Web, WebError
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.events import Event, Events
 from iot_mqtt.thread_bridge import Cross
@@ -90,12 +91,14 @@ class Webhook:
         return len(self._waiting) + len(self._posted)
 
     @property
-    def alarms(self) -> Iterable[str]:
+    def alarms(self) -> Iterable[Alarm]:
         """It does not keep up, or what waits is not kept."""
         if self.behind:
-            yield f"{self._of} does not take events as fast as they come: the oldest are dropped"
+            text = f"{self._of} does not take events as fast as they come: the oldest are dropped"
+            yield Alarm(AlarmKind.WEBHOOK, text)
         if self._spool.trouble is not None:
-            yield f"{self._of}: what waits for it is in memory alone, and lost at a restart: {self._spool.trouble}"
+            text = f"{self._of}: what waits for it is in memory alone, and lost at a restart: {self._spool.trouble}"
+            yield Alarm(AlarmKind.WEBHOOK, text)
 
     def begin(self, events: Events) -> None:
         """What happens from now on is told, and before that what waited at the end of the last life."""
@@ -284,7 +287,7 @@ class Webhooks:
         for hook in self.hooks:
             hook.begin(events)
 
-    def alarms(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[Alarm, ...]:
         """Of those that do not keep up."""
         return tuple(alarm for hook in self.hooks for alarm in hook.alarms)
 

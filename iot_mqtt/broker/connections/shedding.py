@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from iot_mqtt.broker.connections.door import Door
 from iot_mqtt.errors import ReasonCode, Refused
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.counters import Counters
 
 logger = logging.getLogger(__name__)
@@ -59,11 +60,10 @@ class Shedding:
             self._since = None
 
     @property
-    def alarms(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[Alarm, ...]:
         """What an operator should know."""
-        if self._door.busy is None:
-            return ()
-        return (f"the node is busy: its loop is later than {self._limits.lag:g} s, and newcomers are refused",)
+        text = f"the node is busy: its loop is later than {self._limits.lag:g} s, and newcomers are refused"
+        return () if self._door.busy is None else (Alarm(AlarmKind.BUSY, text),)
 
     def _turn(self, *, busy: bool, lag: float) -> None:
         if busy:

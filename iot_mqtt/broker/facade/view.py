@@ -11,6 +11,7 @@ from iot_mqtt.broker.facade.sessions import BacklogInfo, SessionInfo, SessionsWa
 from iot_mqtt.broker.facade.subscriptions import SubscriptionInfo, SubscriptionPart
 from iot_mqtt.broker.log_part import LogPart
 from iot_mqtt.errors import MqttError
+from iot_mqtt.ports.alarms import Alarm
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.status import BrokerInfo, UplinkInfo
 from iot_mqtt.values import Message
@@ -36,8 +37,8 @@ class BrokerView(Protocol):
         ...
 
     @property
-    def alarms(self) -> tuple[str, ...]:
-        """What an operator should know, in words; cheap, for it is asked often."""
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What an operator should know; cheap, for it is asked often."""
         ...
 
     @property

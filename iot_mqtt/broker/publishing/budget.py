@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from iot_mqtt.broker.publishing.fullness import DiskLevel, Fullness, fullest
 from iot_mqtt.broker.settings import BudgetSettings
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.disk import DiskMeter
 from iot_mqtt.ports.store import Store
@@ -163,30 +164,35 @@ class Budget:
             logger.info("the %s budget has room again", subject, extra=figures)
 
     @property
-    def alarms(self) -> tuple[str, ...]:
-        """What an operator has to know, in words."""
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What an operator has to know."""
         found = []
         subject = self._settings.subject
-        for one, words in ((self._space, self._room_in_words), (self._inodes, self._inodes_in_words)):
+        for one, described in ((self._space, self._room_in_words), (self._inodes, self._inodes_in_words)):
             if one.level is not DiskLevel.NONE:
-                found.append(f"{subject} {one.level.value}: {words()}")
+                kind, words = described()
+                found.append(Alarm(kind, f"{subject} {one.level.value}: {words}"))
         store = self._store
         if store.failing:
-            found.append(f"the grid does not take writes: {store.trouble}")
+            found.append(Alarm(AlarmKind.GRID, f"the grid does not take writes: {store.trouble}"))
         if self.crowded:
-            found.append(f"{self.uncommitted} bytes wait for a commit: publishers are held off")
+            found.append(
+                Alarm(AlarmKind.COMMIT, f"{self.uncommitted} bytes wait for a commit: publishers are held off")
+            )
         return tuple(found)
 
-    def _room_in_words(self) -> str:
+    def _room_in_words(self) -> tuple[AlarmKind, str]:
         used, limit, own = self.disk_used, self.disk_limit, self._settings.disk_limit
         if self.lacks_bytes and self._kept and not (own and limit == own):
             # Others have filled the file system: a share of what is left for the node would say nothing.
-            return f"{self.disk_free} bytes free, and {self._kept} have to stay free; the node itself takes {used}"
-        return f"{used} of {limit} bytes used ({100 * used // max(1, limit)} %)"
+            words = f"{self.disk_free} bytes free, and {self._kept} have to stay free; the node itself takes {used}"
+            return AlarmKind.ROOM_OF_DISK, words
+        return AlarmKind.ROOM, f"{used} of {limit} bytes used ({100 * used // max(1, limit)} %)"
 
-    def _inodes_in_words(self) -> str:
-        used = self.inodes - self.inodes_free
-        return f"{used} of {self.inodes} inodes used ({100 * used // self.inodes} %), {INODES_KEPT} have to stay free"
+    def _inodes_in_words(self) -> tuple[AlarmKind, str]:
+        used, every = self.inodes - self.inodes_free, self.inodes
+        words = f"{used} of {every} inodes used ({100 * used // every} %), {INODES_KEPT} have to stay free"
+        return AlarmKind.INODES, words
 
     # Memory.
 

@@ -22,6 +22,7 @@ from typing import Final
 
 from iot_mqtt.broker.retention_clock import STEP, EarlierClock, RetentionClock
 from iot_mqtt.pipeline import TimingWheel
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.clock import Clock, Timer
 
 log = logging.getLogger(__name__)
@@ -102,7 +103,7 @@ class RecordedDeadlines:
         self._count()
 
     @property
-    def alarms(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[Alarm, ...]:
         """What an operator should know."""
         if not self._doubtful:
             return ()
@@ -110,7 +111,7 @@ class RecordedDeadlines:
             f"the clock of this node says that {self._doubtful} sessions or delays of wills of before the start are "
             "over, and by what was known before they are not: they end when it has said so for an hour"
         )
-        return (text,)
+        return (Alarm(AlarmKind.CLOCK, text),)
 
     def _begin(self, deadline: _Deadline) -> None:
         now = self._clock.monotonic()
@@ -152,6 +153,6 @@ class RecordedDeadlines:
         doubtful = (one for one in self._open if wall - suspected < one.due_at <= wall)
         self._doubtful = sum(1 for _ in doubtful) if suspected >= STEP else 0
         if self._doubtful and not before:
-            log.warning("%s", *self.alarms)
+            log.warning("%s", *(one.text for one in self.alarms))
         elif before and not self._doubtful:
             log.warning("no session and no will waits any more for what becomes of the clock")

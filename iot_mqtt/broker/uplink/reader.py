@@ -27,6 +27,7 @@ from iot_mqtt.broker.uplink.fresh import Fresh
 from iot_mqtt.broker.uplink.holding import Holding
 from iot_mqtt.broker.uplink.ledger import Ledger
 from iot_mqtt.broker.uplink.watching import Watch
+from iot_mqtt.ports.alarms import Alarm
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.grid import WriteBatch
 from iot_mqtt.ports.log import CommittedLog, LogRun
@@ -354,8 +355,8 @@ class Uplink:
         self._ledger.write_off(sum(one.end - one.begin for one in losses), sum(one.size for one in losses))
 
     @property
-    def alarms(self) -> tuple[str, ...]:
-        """What an operator has to know, in words."""
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What an operator has to know."""
         return self._watch.alarms
 
 

@@ -6,6 +6,7 @@ from iot_mqtt.broker.losses import text_of
 from iot_mqtt.broker.uplink.growth import BacklogGrowth
 from iot_mqtt.broker.uplink.holding import Holding
 from iot_mqtt.broker.uplink.ledger import Ledger
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.clock import Clock, Timer, until_beat
 from iot_mqtt.ports.log import CommittedLog
 from iot_mqtt.ports.status import UplinkInfo
@@ -47,30 +48,33 @@ class Watch:
         return ledger.unread if self._sink.gathers else ledger.unread + ledger.unsafe_messages
 
     @property
-    def alarms(self) -> tuple[str, ...]:
-        """What an operator has to know, in words."""
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What an operator has to know."""
         ledger, sink, holding = self._ledger, self._sink, self._holding
         found = []
         if sink.trouble is not None:
             waiting = f"{ledger.unread + ledger.unsafe_messages} wait in the log"
             if holding is not None and holding.connections:
                 waiting += f", and {holding.connections} publishers for their acknowledgements"
-            found.append(f"the uplink does not take messages: {sink.trouble}; {waiting}")
+            kind = AlarmKind.UPLINK_ROOM if sink.lacks_room else AlarmKind.UPLINK_TROUBLE
+            found.append(Alarm(kind, f"the uplink does not take messages: {sink.trouble}; {waiting}"))
         elif self._growth.growing:
-            found.append(f"the uplink falls behind: {self._backlog} messages wait in the log, and more every second")
+            text = f"the uplink falls behind: {self._backlog} messages wait in the log, and more every second"
+            found.append(Alarm(AlarmKind.UPLINK_BEHIND, text))
         if ledger.lost_at is not None and self._clock.monotonic() - ledger.lost_at < LOST_SECONDS:
-            found.append(f"the uplink has lost {ledger.lost} messages: {text_of(ledger.causes)} before they were taken")
+            text = f"the uplink has lost {ledger.lost} messages: {text_of(ledger.causes)} before they were taken"
+            found.append(Alarm(AlarmKind.UPLINK_LOST, text))
         if sink.dropped:
-            found.append(
-                f"the platform has rejected {sink.dropped} records that could not be put among its dead letters"
-            )
-        return (*found, *sink.notes)
+            text = f"the platform has rejected {sink.dropped} records that could not be put among its dead letters"
+            found.append(Alarm(AlarmKind.UPLINK_REJECTED, text))
+        return (*found, *(Alarm(AlarmKind.OTHER, note) for note in sink.notes))
 
     def info(self) -> UplinkInfo:
         """Figures."""
         ledger, sink = self._ledger, self._sink
         ledger.bring_up_to_date()
-        place, since, alarms = ledger.place, ledger.waiting_since, self.alarms
+        place, since = ledger.place, ledger.waiting_since
+        alarms = tuple(one.text for one in self.alarms)
         return UplinkInfo(
             kind=sink.kind,
             state="alarm" if alarms else "ok",

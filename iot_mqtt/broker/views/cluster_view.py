@@ -15,6 +15,7 @@ from iot_mqtt.broker.facade import ClusterInfo, DrainInfo, MemberInfo, ShareInfo
 from iot_mqtt.broker.publishing.budget import Budget
 from iot_mqtt.broker.publishing.fullness import DiskLevel
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.cluster_status import AbsentNode, ClusterStatus, Ending, PeerStatus, clock_words, node_words
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.fields import made_of
@@ -100,12 +101,13 @@ class ClusterView:
     # The state of things.
 
     @property
-    def alarms(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[Alarm, ...]:
         """Of what is degraded, that which does not pass by itself and that nobody else tells."""
         if self._node is None:
             return ()
         facts = self._node.status()
-        return (*_clocks(facts), *_gone(facts))
+        found = ((AlarmKind.CLOCK, _clocks(facts)), (AlarmKind.NODE_GONE, _gone(facts)))
+        return tuple(Alarm(kind, text) for kind, texts in found for text in texts)
 
     def info(self) -> ClusterInfo:
         """All of it, from memory."""

@@ -13,6 +13,7 @@ from iot_mqtt.broker.views.log_view import LogView
 from iot_mqtt.broker.views.messages_view import MessagesView
 from iot_mqtt.broker.views.sessions_view import SessionsView
 from iot_mqtt.broker.views.subscriptions_view import SubscriptionsView
+from iot_mqtt.ports.alarms import Alarm
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.status import BrokerInfo, UplinkInfo
 
@@ -39,7 +40,7 @@ class View:
         prospects: Prospects,
         refuses: Callable[[], bool],
         uplink: Callable[[], UplinkInfo | None],
-        alarms: Sequence[Callable[[], tuple[str, ...]]],
+        alarms: Sequence[Callable[[], tuple[Alarm, ...]]],
     ) -> None:
         """``formats``: of what the node keeps; ``refuses``: whether newcomers are not let in; ``uplink``: what leaves
         towards the data platform, None if nothing does; ``alarms``: who has something to say to an operator.
@@ -76,12 +77,13 @@ class View:
         return state if self.ready else "not_ready"
 
     @property
-    def alarms(self) -> tuple[str, ...]:
+    def alarms(self) -> tuple[Alarm, ...]:
         """What an operator should know."""
         return tuple(alarm for source in self.further_alarms for alarm in source())
 
     def info(self) -> BrokerInfo:
         """Figures for the node as a whole."""
+        alarms = tuple(one.text for one in self.alarms)
         return self._figures.info(
-            **self._identity, number=self.cluster.number, ready=self.serving, state=self._state(), alarms=self.alarms
+            **self._identity, number=self.cluster.number, ready=self.serving, state=self._state(), alarms=alarms
         )

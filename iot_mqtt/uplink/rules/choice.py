@@ -110,14 +110,13 @@ class Rules:
         """Of all rules."""
         return list(dict.fromkeys(rule.filter for rule in self.rules))
 
-    @property
-    def alarms(self) -> tuple[str, ...]:
-        """What an operator has to know, in words."""
+    def notes(self, went: str = "went") -> tuple[str, ...]:
+        """What an operator has to know, in words; ``went``: what became of records."""
         if not self.names.turned_away:
             return ()
         text = (
             "templates of uplink.rules make too many topics, or one that is taken, where '.' and '_' are one letter: "
-            f"{len(self.names)} there are, {self.names.turned_away} records went to the topic 'other' of their rule; "
+            f"{len(self.names)} there are, {self.names.turned_away} records {went} to the topic 'other' of their rule; "
             "look at what clients call themselves, change `to`, and run `iot-mqtt ctl uplink reload`"
         )
         return (text,)

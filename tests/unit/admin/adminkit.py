@@ -37,6 +37,7 @@ from iot_mqtt.broker.facade import (
 )
 from iot_mqtt.broker.log_part import GenerationInfo, LoggedInfo, LoggedWanted, ShardInfo, StreamInfo, VerificationInfo
 from iot_mqtt.errors import MqttError, ReasonCode, Refused
+from iot_mqtt.ports.alarms import Alarm
 from iot_mqtt.ports.cluster_status import NotGone
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.log import Damage
@@ -399,7 +400,7 @@ class FakeView:
         self.counters = Counters()
         self.log = FakeLog()
         self.cluster = FakeCluster()
-        self.alarms: tuple[str, ...] = ()
+        self.alarms: tuple[Alarm, ...] = ()
         self.uplink_info: UplinkInfo | None = UPLINK
         self.complete = True
         self.ready = True
@@ -455,7 +456,7 @@ class FakeView:
             largest_backlog=1,
             furthest_lag=6,
             paused=0,
-            alarms=self.alarms,
+            alarms=tuple(one.text for one in self.alarms),
         )
 
     async def clients(

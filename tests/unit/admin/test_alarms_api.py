@@ -7,14 +7,15 @@ import pytest
 from iot_mqtt.admin.alarm_resources import AlarmResources
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.metrics.alarms import AlarmBook
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from tests.unit.admin.adminkit import TOKEN, FakeView, make_browser
 from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
 
 
 def _book() -> AlarmBook:
     book = AlarmBook()
-    book.look(["the node is busy"], 1.0)
-    book.look(["disk full: 99 of 100 bytes used (99 %)"], 2.0)
+    book.look([Alarm(AlarmKind.BUSY, "the node is busy")], 1.0)
+    book.look([Alarm(AlarmKind.ROOM, "disk full: 99 of 100 bytes used (99 %)")], 2.0)
     return book
 
 

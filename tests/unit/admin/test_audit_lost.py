@@ -11,6 +11,7 @@ import pytest
 from iot_mqtt.admin.audit import AuditLog
 from iot_mqtt.admin.audit_chain import paths
 from iot_mqtt.admin.audit_files import Room
+from iot_mqtt.ports.alarms import AlarmKind
 from tests.unit.admin.loginkit import AtOnce
 from tests.unit.auth.authkit import outcome, start
 
@@ -116,8 +117,9 @@ def test_a_log_that_cannot_be_written_is_an_alarm_until_it_can(node: Node) -> No
     moved = node.folder.rename(node.folder.with_name("away"))
     outcome(start(node.log.look()))
     (alarm,) = node.log.alarms
-    assert alarm.startswith("nothing is changed by the API until the audit log can be written: ")
-    assert str(node.folder) in alarm
+    assert alarm.kind is AlarmKind.AUDIT
+    assert alarm.text.startswith("nothing is changed by the API until the audit log can be written: ")
+    assert str(node.folder) in alarm.text
     moved.rename(node.folder)
     outcome(start(node.log.look()))
     assert not node.log.alarms

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from twisted.logger import capturedLogs
 
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from tests.unit.admin.adminkit import FakeView, make_browser
 
 
@@ -33,10 +34,10 @@ def test_an_alarm_is_told_and_no_reason_to_be_killed() -> None:
     """Whoever looks at the words sees it; whoever restarts by the status does not."""
     view = FakeView()
     assert make_browser(view).get("/health").json == {"status": "ok"}
-    view.alarms = ("disk alarm: 85 of 100 bytes used (85 %)",)
+    view.alarms = (Alarm(AlarmKind.ROOM, "disk alarm: 85 of 100 bytes used (85 %)"),)
     answer = make_browser(view).get("/health")
     assert (answer.status, answer.json["status"]) == (200, "alarm")
-    assert answer.json["alarms"] == list(view.alarms)
+    assert answer.json["alarms"] == ["disk alarm: 85 of 100 bytes used (85 %)"]
 
 
 def test_metrics_come_with_their_own_content_type() -> None:

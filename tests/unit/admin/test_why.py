@@ -26,6 +26,7 @@ from iot_mqtt.errors import ReasonCode
 from iot_mqtt.plugins.info import PluginInfo
 from iot_mqtt.plugins.suspects import HeldOff
 from iot_mqtt.ports.access import Principal
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.bans import Ban
 from iot_mqtt.ports.devices import State, StoredCommand
 from iot_mqtt.ports.endings import by_client
@@ -117,7 +118,7 @@ FAULTS = [
     ),
     (
         "a file of the grid is damaged",
-        replace(WELL, broker=replace(FakeView().info(), alarms=("the grid is damaged: 9.sst cannot be read",))),
+        replace(WELL, alarms=(Alarm(AlarmKind.BUSY, "busy"), Alarm(AlarmKind.GRID_DAMAGED, "9.sst cannot be read"))),
         "grid_damaged",
         ["9.sst"],
     ),

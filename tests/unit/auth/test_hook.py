@@ -18,6 +18,7 @@ from iot_mqtt.auth.web import Unreachable, WebError
 from iot_mqtt.errors import ReasonCode, Unavailable
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.access import Denied, Principal
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from tests.unit.auth.authkit import Threads, attempt, outcome, start
 from tests.unit.auth.test_accounts import Kept
 
@@ -225,7 +226,7 @@ def test_a_service_that_answers_nobody_is_an_alarm(caplog: pytest.LogCaptureFixt
         site.fail(peer)
     assert not site.outage.alarms
     site.fail(THREE)
-    assert site.outage.alarms == ("the service does not answer: the answer was 500",)
+    assert site.outage.alarms == (Alarm(AlarmKind.ACCESS_SERVICE, "the service does not answer: the answer was 500"),)
     for peer in (ONE, TWO):
         site.let_in(peer)
     assert site.outage.alarms
@@ -245,7 +246,7 @@ def test_a_service_that_cannot_be_reached_is_an_alarm_whoever_asks() -> None:
     for _ in range(3):
         assert not site.outage.alarms
         site.fail(ONE, Unreachable("refused"))
-    assert site.outage.alarms == ("the service does not answer: refused",)
+    assert site.outage.alarms == (Alarm(AlarmKind.ACCESS_SERVICE, "the service does not answer: refused"),)
 
 
 def test_no_client_makes_an_alarm_by_its_name(caplog: pytest.LogCaptureFixture) -> None:
@@ -293,8 +294,8 @@ def test_another_cause_of_an_outage_is_said(caplog: pytest.LogCaptureFixture) ->
     site.clock.advance(SELDOM)
     for cause in ("refused", "refused", "no route"):
         site.fail(ONE, Unreachable(cause))
-    assert site.outage.alarms == ("the service does not answer: refused",)
+    assert site.outage.alarms == (Alarm(AlarmKind.ACCESS_SERVICE, "the service does not answer: refused"),)
     site.clock.advance(SELDOM)
     site.fail(ONE, Unreachable("no route"))
-    assert site.outage.alarms == ("the service does not answer: no route",)
+    assert site.outage.alarms == (Alarm(AlarmKind.ACCESS_SERVICE, "the service does not answer: no route"),)
     assert len(caplog.records) == 2

@@ -16,6 +16,7 @@ from iot_mqtt.auth.web import Unreachable
 from iot_mqtt.errors import ReasonCode, Unavailable
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.access import Action, ConnectAttempt, Denied, Permissions, Principal
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from tests.unit.auth.authkit import Threads, attempt, cheap_hash, outcome, start
 
 ADDRESS = "198.51.100.7"
@@ -382,5 +383,5 @@ def test_a_service_is_one_alarm_whichever_listener_asks_it() -> None:
         assert not access.alarms
         with pytest.raises(Unavailable):
             outcome(start(access.authenticator.authenticate(attempt("ann", b"pw")._replace(listener=listener))))
-    assert access.alarms == ("the service of auth.http does not answer: refused",)
+    assert access.alarms == (Alarm(AlarmKind.ACCESS_SERVICE, "the service of auth.http does not answer: refused"),)
     access.close()

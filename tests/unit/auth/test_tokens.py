@@ -27,6 +27,7 @@ from iot_mqtt.auth.web import WebError
 from iot_mqtt.errors import ReasonCode, Unavailable
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.access import Denied, Principal
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from tests.unit.auth.authkit import attempt, outcome, start
 from tests.unit.auth.test_accounts import Kept
 
@@ -334,7 +335,7 @@ def test_keys_that_cannot_be_fetched_are_an_alarm_with_its_cause(caplog: pytest.
     for status in (500, 500, 404):
         site.answer(status=status)
         words = f"keys for tokens cannot be fetched, those of before stay: the answer was {status}"
-        assert site.ring.alarms == (words,)
+        assert site.ring.alarms == (Alarm(AlarmKind.ACCESS_SERVICE, words),)
         site.clock.advance(10)
     site.answer(jwk(RSA_KEY, kid="r"))
     assert site.ring.alarms == ()

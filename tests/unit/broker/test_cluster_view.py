@@ -13,6 +13,7 @@ from iot_mqtt.app.node.views import join
 from iot_mqtt.broker.settings import BudgetSettings
 from iot_mqtt.codec import Disconnect
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.cluster_status import AbsentNode, Ending
 from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.ports.registry import Member
@@ -138,7 +139,7 @@ def test_a_node_that_is_gone_is_degraded_and_an_alarm_until_it_is_back_or_remove
         "start it again, or remove it (iot-mqtt ctl cluster remove n5)"
     )
     assert node.view.cluster.info().degraded == [text]
-    assert node.view.info().alarms == (text,)
+    assert node.view.alarms == (Alarm(AlarmKind.NODE_GONE, text),)
     together.facts = replace(WELL, absent=(STOPPED,))
     assert node.view.cluster.info().degraded == []
     assert node.view.info().alarms == ()
@@ -199,8 +200,9 @@ def test_a_clock_that_is_wrong_is_an_alarm() -> None:
     """Whatever else is degraded is none: it is told by others, or passes."""
     node, together = clustered()
     together.facts = replace(WELL, registry="suspended", clocks_wrong={"n2": 600.0})
-    (alarm,) = node.view.info().alarms
-    assert alarm.startswith("the clock of n2 is 600.0 s ahead of")
+    (alarm,) = node.view.alarms
+    assert alarm.kind is AlarmKind.CLOCK
+    assert alarm.text.startswith("the clock of n2 is 600.0 s ahead of")
     together.facts = WELL
     assert node.view.info().alarms == ()
 

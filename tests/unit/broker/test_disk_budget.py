@@ -13,6 +13,7 @@ from iot_mqtt.broker.settings import BudgetSettings, LogUse
 from iot_mqtt.codec import Ack, Connect, Packet, PacketType, Publish
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.access import Action, Permissions, Principal
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.values import Message, ProtocolVersion
 from tests.doubles.rights import AnyForm
@@ -71,27 +72,36 @@ def waiting(node: Node) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("settings", "use", "said"),
+    ("settings", "use", "kind", "said"),
     [
         (
             BudgetSettings(disk_reserve=100 * MIB),
             DiskUse(1, 20 * MIB, 5),
+            AlarmKind.ROOM_OF_DISK,
             f"disk full: {20 * MIB} bytes free, and {100 * MIB + 5} have to stay free; the node itself takes 1",
         ),
         (
             BudgetSettings(disk_limit=100, disk_reserve=1),
             DiskUse(200, MIB, 0),
+            AlarmKind.ROOM,
             "disk full: 200 of 100 bytes used (200 %)",
         ),
-        (BudgetSettings(disk_reserve=0), DiskUse(200, 0, 0), "disk full: 200 of 200 bytes used (100 %)"),
-        (BudgetSettings(disk_reserve=1), DiskUse(90, 11, 0), "disk alarm: 90 of 100 bytes used (90 %)"),
+        (
+            BudgetSettings(disk_reserve=0),
+            DiskUse(200, 0, 0),
+            AlarmKind.ROOM,
+            "disk full: 200 of 200 bytes used (100 %)",
+        ),
+        (BudgetSettings(disk_reserve=1), DiskUse(90, 11, 0), AlarmKind.ROOM, "disk alarm: 90 of 100 bytes used (90 %)"),
     ],
 )
-def test_the_alarm_says_whether_the_file_system_is_full(settings: BudgetSettings, use: DiskUse, said: str) -> None:
+def test_the_alarm_says_whether_the_file_system_is_full(
+    settings: BudgetSettings, use: DiskUse, kind: AlarmKind, said: str
+) -> None:
     """Then a share of what is left for the node would say nothing: others have filled it."""
     budget = Node(budget=settings, disk=Disk(use.used, use.free, passing=use.passing)).broker.publishing.budget
     budget.measure()
-    assert budget.alarms == (said,)
+    assert budget.alarms == (Alarm(kind, said),)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +156,8 @@ def test_inodes_run_out_as_bytes_do() -> None:
         budget.measure()
         levels.append(budget.level.value)
         if used == 1000:
-            assert budget.alarms == ("disk full: 1000 of 1032 inodes used (96 %), 32 have to stay free",)
+            text = "disk full: 1000 of 1032 inodes used (96 %), 32 have to stay free"
+            assert budget.alarms == (Alarm(AlarmKind.INODES, text),)
             assert budget.full and not budget.lacks_bytes, "a merge would need some"
     assert levels == ["none", "none", "alarm", "alarm", "none", "full", "full", "full", "alarm", "none"]
 

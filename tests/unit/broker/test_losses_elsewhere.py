@@ -92,7 +92,9 @@ def test_a_loss_is_told_where_the_session_is(caplog: pytest.LogCaptureFixture) -
     (line,) = [record for record in caplog.records if "have lost" in record.message]
     assert (line.levelname, vars(line)["lost"]) == ("WARNING", 3)
     node.broker.readers.upkeep.begin()
-    assert node.view.alarms == ("sessions have lost 3 messages: the log's retention was over before they were read",)
+    assert node.view.info().alarms == (
+        "sessions have lost 3 messages: the log's retention was over before they were read",
+    )
 
 
 def test_a_loss_by_order_is_told_as_such() -> None:
@@ -108,7 +110,7 @@ def test_a_loss_by_order_is_told_as_such() -> None:
     run(there.write_off(old.id, Cause.OPERATOR))
     node.broker.readers.upkeep.begin()
     by_order = "an operator dropped them from the log"
-    assert node.view.alarms == (f"sessions have lost 3 messages: {by_order} before they were read",)
+    assert node.view.info().alarms == (f"sessions have lost 3 messages: {by_order} before they were read",)
 
 
 def test_what_was_taken_before_costs_nothing() -> None:

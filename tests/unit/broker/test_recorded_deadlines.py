@@ -14,6 +14,7 @@ from iot_mqtt.broker.sessions.recorded_deadlines import ENDS_A_SECOND, RecordedD
 from iot_mqtt.codec import ConnectWill, Properties
 from iot_mqtt.pipeline import TimingWheel
 from iot_mqtt.pipeline.clock import ManualClock
+from iot_mqtt.ports.alarms import AlarmKind
 from iot_mqtt.ports.grid import CacheName
 from tests.unit.broker.harness import Node, run
 
@@ -73,7 +74,7 @@ def turn_clock(node: Node, seconds: float) -> None:
 
 
 def alarmed(node: Node) -> bool:
-    return any("sessions or delays of wills" in one for one in node.view.alarms)
+    return any("sessions or delays of wills" in one.text for one in node.view.alarms)
 
 
 def there(node: Node) -> bool:
@@ -227,7 +228,8 @@ def test_what_would_be_over_by_a_doubted_clock_is_an_alarm(caplog: pytest.LogCap
     with caplog.at_level(logging.WARNING, "iot_mqtt.broker.sessions.recorded_deadlines"):
         node.restart()
         [alarm] = node.view.alarms
-        assert alarm.startswith("the clock of this node says that 1 sessions or delays of wills")
+        assert alarm.kind is AlarmKind.CLOCK
+        assert alarm.text.startswith("the clock of this node says that 1 sessions or delays of wills")
         pass_time(node, 600)
         assert len(caplog.records) == 1
         turn_clock(node, -10 * DAY)

@@ -8,6 +8,7 @@ import pytest
 
 from iot_mqtt.broker.retention_clock import HOLD, RetentionClock
 from iot_mqtt.grid.log import LogSettings
+from iot_mqtt.ports.alarms import AlarmKind
 from tests.unit.broker.harness import Node
 
 DAY = 86_400.0
@@ -59,7 +60,8 @@ def test_a_step_forward_counts_when_it_has_held_for_an_hour(caplog: pytest.LogCa
     with caplog.at_level(logging.WARNING):
         assert bench.behind(HOLD - 10) == 8 * DAY
         [alarm] = bench.time.alarms
-        assert alarm.startswith("the clock of this node is 691200 s ahead of what log.retention counts")
+        assert alarm.kind is AlarmKind.CLOCK
+        assert alarm.text.startswith("the clock of this node is 691200 s ahead of what log.retention counts")
         assert bench.behind(15) == 0
     assert bench.time.alarms == ()
     assert len(caplog.records) == 2

@@ -10,6 +10,7 @@ from iot_mqtt.broker.connections.shedding import BusyLimits, Shedding
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.metrics.loop_lag import LoopLag
 from iot_mqtt.pipeline import ManualClock
+from iot_mqtt.ports.alarms import AlarmKind
 from iot_mqtt.values import ProtocolVersion
 from tests.unit.broker.harness import Node
 
@@ -49,7 +50,7 @@ def test_newcomers_are_told_that_it_is_busy(version: ProtocolVersion, reason: Re
     assert there.payloads() == [b"still"]
     assert busy.node.counters.connects_refused["SERVER_BUSY"] == busy.node.counters.sheddings == 1
     assert busy.node.broker.clients.door.refusing is None
-    assert "busy" in busy.shedding.alarms[0]
+    assert busy.shedding.alarms[0].kind is AlarmKind.BUSY
 
 
 def test_it_takes_a_while_and_ends_after_a_while(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,6 +9,7 @@ import pytest
 from iot_mqtt.broker.driving import drive
 from iot_mqtt.errors import Refused, Unavailable
 from iot_mqtt.grid.log import LogSettings
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.grid import CacheName
 from tests.unit.broker.harness import Node, run
 
@@ -65,11 +66,11 @@ def test_a_loss_is_an_alarm_for_an_hour_and_a_warning(caplog: pytest.LogCaptureF
     assert not node.view.alarms
     with caplog.at_level(logging.INFO):
         keep_up(node)
-    assert node.view.alarms == (LOST,)
+    assert node.view.alarms == (Alarm(AlarmKind.RETENTION, LOST),)
     (line,) = [record for record in caplog.records if "was dropped" in record.message]
     assert (line.levelname, vars(line)["generation"], vars(line)["lost"]) == ("WARNING", 1, 3)
     node.advance(3590)
-    assert node.view.alarms == (LOST,)
+    assert node.view.alarms == (Alarm(AlarmKind.RETENTION, LOST),)
     node.advance(20)
     assert not node.view.alarms
 
@@ -180,7 +181,7 @@ def test_dropping_by_order() -> None:
     assert found == [True]
     assert run(node.view.log.drop(1)) is False
     assert node.session("reader").dropped == {"retention": 2}
-    assert node.view.alarms == (
+    assert node.view.info().alarms == (
         "sessions have lost 2 messages: an operator dropped them from the log before they were read",
     )
     assert node.connect("reader", clean=False, expiry=100_000).drain() == [b"3"]
@@ -197,7 +198,7 @@ def test_losses_by_retention_and_by_order_are_told_as_both() -> None:
     run(node.view.log.drop(2))
     node.turn()
     keep_up(node)
-    (alarm,) = node.view.alarms
+    (alarm,) = node.view.info().alarms
     assert alarm == (
         "sessions have lost 5 messages: the log's retention was over, or an operator dropped them from the log before"
         " they were read"

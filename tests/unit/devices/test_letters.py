@@ -14,6 +14,7 @@ from iot_mqtt.broker.settings import BudgetSettings
 from iot_mqtt.devices import DevicesSettings
 from iot_mqtt.devices.accepting import FORGOTTEN, LATE
 from iot_mqtt.devices.letters import LONGEST_PAUSE, MAX_AHEAD, MAX_LETTER, MAX_LETTERS, place_id
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.disk import DiskUse
 from tests.unit.broker.harness import run
 from tests.unit.devices.devicekit import command_of, confirm, states, statuses
@@ -76,7 +77,7 @@ def test_positions_move_only_over_what_is_settled_without_a_gap() -> None:
     node.bring()
     assert [command_of(message) for message in device.messages()] == ["c1", "c3"]
     assert node.inbox.kept == {0: 1}
-    assert "no such topic" in node.letters.alarms[0]
+    assert "no such topic" in node.letters.alarms[0].text
     node.inbox.refusing = None
     node.pass_time(LONGEST_PAUSE)
     assert node.inbox.kept == {0: 3}
@@ -296,7 +297,7 @@ def test_commands_to_one_target_keep_their_order_over_a_lack_of_room() -> None:
     assert node.inbox.kept == {}
     assert node.letters.info().postponed == 1
     node.pass_time(LONGEST_PAUSE)
-    assert "the disk is full" in node.letters.alarms[0]
+    assert "the disk is full" in node.letters.alarms[0].text
     room[0] = 0
     node.broker.publishing.budget.measure()
     node.pass_time(LONGEST_PAUSE)
@@ -385,10 +386,11 @@ def test_the_reason_that_a_device_refuses_is_no_dead_letter() -> None:
 
 
 def test_trouble_of_the_inbox_is_an_alarm() -> None:
-    """In the words of the inbox, and in the figures."""
+    """In the words of the inbox, whatever they are about, and in the figures."""
     node = LetterNode()
     assert node.letters.info().state == "ok"
-    node.inbox.trouble = "Kafka has not answered for 4 s"
+    node.inbox.trouble = "Kafka's certificate has expired"
     info = asdict(node.letters.info())
-    assert (info["state"], info["trouble"]) == ("alarm", "Kafka has not answered for 4 s")
-    assert node.letters.alarms == ("commands do not come from Kafka: Kafka has not answered for 4 s",)
+    assert (info["state"], info["trouble"]) == ("alarm", "Kafka's certificate has expired")
+    text = "commands do not come from Kafka: Kafka's certificate has expired"
+    assert node.letters.alarms == (Alarm(AlarmKind.COMMANDS, text),)

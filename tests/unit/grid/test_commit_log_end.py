@@ -12,6 +12,7 @@ import pytest
 from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.faults import Damaged
 from iot_mqtt.grid.owner_file import OWNER
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from tests.contract.logfile import logs, written
 from tests.unit.grid.enginekit import engine, left_by_a_kill
 
@@ -75,9 +76,8 @@ def test_an_end_that_no_crash_leaves_is_kept_and_told(grid: Path, first: int) ->
     assert count(subject) == first
     kept = path.with_name(f"{path.name}.damaged")
     assert kept.read_bytes() == before
-    assert subject.alarms == (
-        f"the grid's log was damaged, and batches that were acknowledged may be lost: it is kept as {kept}",
-    )
+    text = f"the grid's log was damaged, and batches that were acknowledged may be lost: it is kept as {kept}"
+    assert subject.alarms == (Alarm(AlarmKind.GRID_LOG_DAMAGED, text),)
     subject.close()
     again = engine(grid)
     again.open()

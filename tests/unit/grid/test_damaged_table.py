@@ -11,6 +11,7 @@ import pytest
 from iot_mqtt.errors import Corrupt
 from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.faults import Damaged
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 
 COUNT = 200
 
@@ -72,7 +73,8 @@ def test_what_cannot_be_read_is_told_with_the_file(spoilt: Engine) -> None:
     with pytest.raises(Corrupt, match=name):
         spoilt.page(b"\x07", b"\x07", COUNT, 1)
     assert COUNT - 20 < read(spoilt) < COUNT
-    assert spoilt.alarms == (f"the grid is damaged: {name} cannot be read, and what is there is lost",)
+    text = f"the grid is damaged: {name} cannot be read, and what is there is lost"
+    assert spoilt.alarms == (Alarm(AlarmKind.GRID_DAMAGED, text),)
 
 
 def test_a_damaged_table_is_not_merged_again_and_again(spoilt: Engine) -> None:

@@ -19,6 +19,7 @@ from iot_mqtt.plugins.finding import distributions
 from iot_mqtt.plugins.info import PluginError
 from iot_mqtt.plugins.running import NotAvailable
 from iot_mqtt.plugins.shelf import Shelf
+from iot_mqtt.ports.alarms import AlarmKind
 from iot_mqtt.sdk import Command
 from tests.reactor import reactor, run, turn, until
 from tests.unit.plugins.plugkit import PLAIN, FakeSink, House, collect, info_of, settings, vendors, write_plugin
@@ -205,7 +206,7 @@ def test_what_does_not_fit_is_refused_with_the_reason_and_the_old_version_stays(
         run(plugins.reload("acme"))
     assert reason in str(refused.value)
     assert version_read(here) == "1.0"
-    assert any("bad" in alarm for alarm in plugins.alarms)
+    assert any(one.kind is AlarmKind.CODEC and "bad" in one.text for one in plugins.alarms)
 
 
 @BOTH
@@ -310,7 +311,7 @@ def test_a_state_file_that_cannot_be_read_stops_nothing(here: House) -> None:
     (here.folder / "state.json").write_text('{"format": 1, "plugins": 5}')
     plugins = here.start(acme=settings("inline"))
     assert version_read(here) == "1.0"
-    assert "put aside" in plugins.alarms[0]
+    assert "put aside" in plugins.alarms[0].text
     assert (here.folder / "state.bad").exists()
 
 

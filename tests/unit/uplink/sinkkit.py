@@ -32,6 +32,7 @@ class MemorySink:
     def __init__(self, kept: list[Record] | None = None) -> None:
         self.kept = [] if kept is None else kept
         self.trouble: str | None = None
+        self.lacks_room = False
         self.notes: tuple[str, ...] = ()
         self.dead = self.dropped = 0
         self.rejected: list[Rejected] = []

@@ -10,6 +10,7 @@ from iot_mqtt.broker.uplink.holding import Held, HeldAnswer
 from iot_mqtt.codec import Ack, Packet, PacketType, Pingreq, Pingresp, Suback
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.grid.log import LogSettings
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.uplink import Place
 from iot_mqtt.values import ProtocolVersion
 from tests.unit.broker.harness import subscribe
@@ -154,8 +155,11 @@ def test_what_the_sink_has_and_cannot_make_safe_waits_as_well() -> None:
     it = waiting_node()
     it.node.connect("writer").publish("up/x", b"1", b"2", b"3", qos=1)
     it.sink.trouble, it.sink.notes = "the topic is missing", ("a name is refused",)
-    assert "the topic is missing; 3 wait in the log" in it.node.view.alarms[0]
-    assert it.node.view.alarms[1] == "a name is refused"
+    assert "the topic is missing; 3 wait in the log" in it.node.view.alarms[0].text
+    assert it.node.view.alarms[1] == Alarm(AlarmKind.OTHER, "a name is refused")
+    for lacks_room, kind in ((False, AlarmKind.UPLINK_TROUBLE), (True, AlarmKind.UPLINK_ROOM)):
+        it.sink.lacks_room = lacks_room
+        assert it.node.view.alarms[0].kind is kind
 
 
 def test_while_the_sink_is_away_nobody_is_told_anything() -> None:
@@ -166,7 +170,7 @@ def test_while_the_sink_is_away_nobody_is_told_anything() -> None:
     writer.publish("up/x", b"1", b"2", qos=1)
     it.node.advance(60)
     assert writer.acks(PacketType.PUBACK) == []
-    assert "2 wait in the log, and 1 publishers for their acknowledgements" in it.node.view.alarms[0]
+    assert "2 wait in the log, and 1 publishers for their acknowledgements" in it.node.view.alarms[0].text
     it.sink.trouble, it.sink.at_once = None, True
     it.node.advance(1)
     assert ids(writer.acks(PacketType.PUBACK)) == [1, 2]

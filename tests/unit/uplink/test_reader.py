@@ -8,6 +8,7 @@ from iot_mqtt.broker.settings import LogUse
 from iot_mqtt.codec import PacketType
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.grid.log import LogSettings
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.ports.uplink import Rejected
 from tests.unit.broker.harness import run
@@ -229,7 +230,7 @@ def test_a_sink_that_fails_gets_it_all_again() -> None:
     it.publish(*numbers(6, 9))
     info = it.uplink.info()
     assert (info.state, info.trouble, info.failures, info.lag_messages) == ("alarm", "disk on fire", 1, 6)
-    assert any("disk on fire" in alarm for alarm in it.node.view.alarms)
+    assert any("disk on fire" in alarm.text for alarm in it.node.view.alarms)
     it.node.advance(30)
     it.sink.trouble = None
     it.sink.at_once = True
@@ -272,7 +273,7 @@ def test_a_backlog_that_grows_is_an_alarm() -> None:
     for _ in range(6):
         it.publish(*numbers(0, 100))
         it.node.advance(1)
-    assert any("falls behind" in alarm for alarm in it.node.view.alarms)
+    assert any(alarm.kind is AlarmKind.UPLINK_BEHIND for alarm in it.node.view.alarms)
     it.sink.at_once, it.sink.most = True, 1000
     it.sink.settle()
     it.sink.ready()
@@ -290,7 +291,7 @@ def test_what_a_sink_has_and_does_not_make_safe_is_a_backlog_as_well(*, gathers:
         it.publish(*numbers(0, 100))
         it.node.advance(1)
     assert it.uplink.info().in_flight_messages == 600
-    assert [alarm for alarm in it.node.view.alarms if "600 messages wait in the log" in alarm] == (
+    assert [alarm for alarm in it.node.view.alarms if "600 messages wait in the log" in alarm.text] == (
         [] if gathers else [*it.node.view.alarms]
     )
     assert bool(it.node.view.alarms) is not gathers
@@ -312,7 +313,7 @@ def test_retention_counts_what_the_uplink_has_not_taken() -> None:
     it.node.turn()
     info = it.uplink.info()
     assert (info.lost, info.lag_messages) == (3, 2)
-    assert any("lost 3 messages" in alarm for alarm in it.node.view.alarms)
+    assert any("lost 3 messages" in alarm.text for alarm in it.node.view.alarms)
     it.sink.trouble = None
     it.node.advance(1)
     assert it.sink.payloads[1:] == numbers(3, 5)
@@ -330,7 +331,8 @@ def test_what_an_operator_drops_is_told_as_such() -> None:
     it.node.turn()
     run(it.node.view.log.drop(1))
     by_order = "an operator dropped them from the log"
-    assert f"the uplink has lost 3 messages: {by_order} before they were taken" in it.node.view.alarms
+    text = f"the uplink has lost 3 messages: {by_order} before they were taken"
+    assert Alarm(AlarmKind.UPLINK_LOST, text) in it.node.view.alarms
 
 
 def dropped(it: UplinkedNode, *payloads: bytes) -> None:
@@ -358,7 +360,7 @@ def test_what_memory_still_has_is_not_lost(limit: int, lost: int, monkeypatch: p
     dropped(it, *numbers(0, 6))
     info = it.uplink.info()
     assert (info.lost, info.lag_messages) == (lost, 6 - lost)
-    assert any("has lost" in alarm for alarm in it.node.view.alarms) == bool(lost)
+    assert any(alarm.kind is AlarmKind.UPLINK_LOST for alarm in it.node.view.alarms) == bool(lost)
     it.sink.trouble = None
     it.node.advance(1)
     assert it.sink.payloads == numbers(lost, 6)

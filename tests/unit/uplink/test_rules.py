@@ -242,7 +242,7 @@ def test_names_that_clients_make_are_bounded() -> None:
     assert len({name[0] for name in names if name is not None}) == MAX_NAMES + 1
     assert chosen(rules, facts("a", 1, "new")) == ("x.other.y", "new")
     assert chosen(rules, facts("a", 1, "c1")) == ("x.c1.y", "c1")
-    assert "6 records went to the topic 'other'" in rules.alarms[0]
+    assert "6 records went to the topic 'other'" in rules.notes()[0]
 
 
 def test_no_client_can_name_a_topic_that_is_taken() -> None:
@@ -250,7 +250,7 @@ def test_no_client_can_name_a_topic_that_is_taken() -> None:
     rules = Rules([rule_of({"filter": "a/#", "to": "iot.{client}"}), Rule("b", "iot.readings")], ["iot.commands"])
     for client in ("commands", "readings"):
         assert chosen(rules, facts("a/x", 1, client)) == ("iot.other", client)
-    assert len(rules.alarms) == 1
+    assert len(rules.notes()) == 1
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_names_that_kafka_takes_for_one_are_not_both_made(first: str, second: st
     for _ in range(2):
         assert chosen(rules, facts("a", 1, second)) == ("iot.by.other", client_key(second))
         assert chosen(rules, facts("a", 1, first)) == name
-    assert len(rules.alarms) == 1
+    assert len(rules.notes()) == 1
 
 
 @pytest.mark.parametrize("client", ["line_a", "line.a", "all_b", "all.b", "all_other", "all.other"])
@@ -283,7 +283,7 @@ def test_a_client_may_be_called_other() -> None:
     """Its records are where those of others are that were turned away; nothing is wrong with that."""
     rules = Rules([rule_of({"filter": "#", "to": "iot.by.{client}"})])
     assert chosen(rules, facts("a", 1, "other")) == ("iot.by.other", "other")
-    assert rules.alarms == ()
+    assert rules.notes() == ()
 
 
 def test_a_payload_that_is_no_json_has_no_names() -> None:

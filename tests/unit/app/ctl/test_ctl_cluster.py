@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from iot_mqtt.broker.facade import MemberInfo
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from tests.unit.admin.adminkit import CLUSTER, DRAIN, MEMBER, PEER
 from tests.unit.app.ctl.ctlkit import Ctl
 
@@ -64,8 +65,9 @@ def test_a_member_is_a_row(ctl: Ctl, peer: MemberInfo, expected: str) -> None:
 def test_a_node_with_an_alarm_is_named(ctl: Ctl) -> None:
     """Its cluster is in order, and all is not well. What was, or is told already, is not told again."""
     ctl.view.cluster.facts = replace(CLUSTER, degraded=[])
-    ctl.alarms.look(["the node is busy"], 1.0)
-    ctl.alarms.look(["disk full", "n3 is gone"], 2.0)
+    ctl.alarms.look([Alarm(AlarmKind.BUSY, "the node is busy")], 1.0)
+    now = [Alarm(AlarmKind.ROOM, "disk full"), Alarm(AlarmKind.NODE_GONE, "n3 is gone")]
+    ctl.alarms.look(now, 2.0)
     lines = ctl.lines("cluster", "status")
     assert lines[0].split(None, 1) == ["state", "ALARM, see below"]
     assert sorted(lines[-2:]) == ["! n1: disk full", "! n1: n3 is gone"]

@@ -20,6 +20,7 @@ from iot_mqtt.app.config.sections import LogConfig
 from iot_mqtt.app.logging import log_alarms, make_handler, observe_twisted, reopen_log
 from iot_mqtt.app.logging.flood import FloodFilter
 from iot_mqtt.app.logging.redaction import redact, redact_text
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 
 PASSWORD = "hunter2"
 
@@ -290,7 +291,7 @@ def test_a_log_whose_name_cannot_be_opened_goes_on_as_it_was(tmp_path: Path, ins
         handler.handle(record("third"))
         reason = "is no plain file" if instead == "pipe" else "Is a directory"
         alarm = f"the log goes on in its file of before: {path}: {reason}"
-        assert log_alarms() == (alarm,)
+        assert log_alarms() == (Alarm(AlarmKind.LOG_FILE, alarm),)
         said = [json.loads(line)["message"] for line in old.read_text().splitlines()]
         assert said == ["first", alarm, "second", "third"]
         path.unlink() if instead == "pipe" else path.rmdir()

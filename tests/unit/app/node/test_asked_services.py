@@ -10,6 +10,7 @@ from iot_mqtt.app.config.sections import AdminConfig, Config, GridConfig, Listen
 from iot_mqtt.app.node.service import Service
 from iot_mqtt.auth import key_ring
 from iot_mqtt.auth.settings import AuthSettings, JwtSettings
+from iot_mqtt.ports.alarms import AlarmKind
 from tests.unit.app.node.lifekit import Turning
 
 
@@ -31,6 +32,7 @@ def test_keys_for_tokens_that_cannot_be_fetched_are_an_alarm_of_the_node(
     turning.run(service.start())
     turning.until(lambda: bool(service.view.alarms))
     (alarm,) = service.view.alarms
-    assert alarm.startswith("keys for tokens cannot be fetched, those of before stay: ")
+    assert alarm.kind is AlarmKind.ACCESS_SERVICE
+    assert alarm.text.startswith("keys for tokens cannot be fetched, those of before stay: ")
     turning.run(service.stop())
     turning.reactor.disconnectAll()

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from iot_mqtt.app.node.certificates import LOOK_SECONDS, Certificates
 from iot_mqtt.metrics.certificates import CertificatesCollector
 from iot_mqtt.pipeline import ManualClock, TlsContext, TlsSettings
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from tests.unit.pipeline.test_revocation_lists import write as write_list
 from tests.unit.pipeline.tls_kit import Files
 
@@ -67,7 +68,7 @@ def test_an_end_is_missed_beforehand(
         clock.advance(1)
     lines = [record.getMessage() for record in caplog.records]
     expected = [] if words is None else [f"listener mqtts: the certificate {path} {words}"]
-    assert lines == expected == list(certificates.alarms)
+    assert lines == expected == [one.text for one in certificates.alarms]
     clock.advance(86_400)
     certificates.look(changed_only=True)()
     assert len(caplog.records) == 2 * len(lines) or words is None
@@ -95,9 +96,8 @@ def test_new_files_come_by_themselves_and_wrong_ones_are_an_alarm(path: str, cap
     assert "the old one stays" in caplog.text
     assert 'iot_mqtt_tls_outdated{listener="mqtts"} 1.0' in shown()
     assert f'iot_mqtt_tls_certificate_days{{file="{path}",listener="mqtts"}} 30.0' in shown()
-    assert certificates.alarms == (
-        "listener mqtts goes on with its certificates of before: the files of now cannot be used",
-    )
+    text = "listener mqtts goes on with its certificates of before: the files of now cannot be used"
+    assert certificates.alarms == (Alarm(AlarmKind.CERTIFICATE, text),)
     write(Path(path), 1040)
     certificates.look(changed_only=False)()
     assert not certificates.alarms
@@ -116,8 +116,9 @@ def test_a_certificate_of_later_waits_until_it_is_valid(path: str, caplog: pytes
     write(Path(path), 1042)
     looked_at(certificates)
     words = "is not valid before 1972-08-10 00:00:00 UTC: the one of before serves until then"
-    assert certificates.alarms == (f"listener mqtts: the new certificate {path} {words}",)
-    assert caplog.messages == [*certificates.alarms], "once"
+    text = f"listener mqtts: the new certificate {path} {words}"
+    assert certificates.alarms == (Alarm(AlarmKind.CERTIFICATE, text),)
+    assert caplog.messages == [text], "once"
     (facts,) = certificates.facts()
     assert (facts.outdated, facts.days_left) == (True, {path: 50})
     clock.advance(2 * 86_400)
@@ -129,14 +130,14 @@ def test_a_certificate_of_later_waits_until_it_is_valid(path: str, caplog: pytes
 
 def test_a_certificate_of_later_waits_for_no_other_that_is_over(path: str) -> None:
     """Nobody is served by either; nor does it wait at a start."""
-    alarm = f"listener mqtts: the certificate {path} is not valid before 1972-08-10 00:00:00 UTC: no client accepts it"
+    text = f"listener mqtts: the certificate {path} is not valid before 1972-08-10 00:00:00 UTC: no client accepts it"
     certificates, _ = made(path, 1001)
     write(Path(path), 1042 + 60)
     looked_at(certificates)
-    assert certificates.alarms == (alarm.replace("08-10", "10-09"),)
+    assert certificates.alarms == (Alarm(AlarmKind.CERTIFICATE, text.replace("08-10", "10-09")),)
     write(Path(path), 1042)
     certificates, _ = made(path, 950)
-    assert certificates.alarms == (alarm,)
+    assert certificates.alarms == (Alarm(AlarmKind.CERTIFICATE, text),)
 
 
 def test_files_that_are_wrong_end_the_wait_for_those_of_later(path: str) -> None:
@@ -147,7 +148,7 @@ def test_files_that_are_wrong_end_the_wait_for_those_of_later(path: str) -> None
         looked_at(certificates)
         Path(path).write_text(text)
         looked_at(certificates)
-        assert "is not valid before" not in "".join(certificates.alarms)
+        assert all("is not valid before" not in one.text for one in certificates.alarms)
     clock.advance(2 * 86_400)
     looked_at(certificates)
     assert certificates.facts()[0].days_left == {path: 48}
@@ -163,7 +164,7 @@ def test_a_new_list_of_revoked_certificates_waits_for_nothing(tmp_path: Path) ->
     write_list(files, "crl", begins=100, ends=116)
     looked_at(certificates)
     assert not certificates.facts()[0].outdated
-    assert "no client accepts it" in certificates.alarms[0]
+    assert "no client accepts it" in certificates.alarms[0].text
 
 
 def serve(files: Files, *, days: tuple[float, float]) -> None:
@@ -193,7 +194,8 @@ def test_a_list_that_ends_is_missed_in_its_last_quarter(tmp_path: Path, caplog: 
         for _ in range(3):
             certificates.look(changed_only=True)()
         (alarm,) = certificates.alarms
-        assert alarm.startswith(f"listener mqtts: the list of revoked certificates {path} {words} 1970-04-19")
+        assert alarm.kind is AlarmKind.REVOCATION_LIST
+        assert alarm.text.startswith(f"listener mqtts: the list of revoked certificates {path} {words} 1970-04-19")
     assert [record.getMessage().count("is over since") for record in caplog.records] == [0, 0, 1]
     write_list(files, "crl", begins=108, ends=116)
     for _ in range(2):

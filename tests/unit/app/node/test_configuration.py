@@ -21,6 +21,7 @@ from iot_mqtt.app.node.service import Service
 from iot_mqtt.broker.allowance import allowance_of
 from iot_mqtt.codec import Connack, Connect, Decoder, Disconnect, Role, encode
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.alarms import AlarmKind
 from iot_mqtt.values import ProtocolVersion
 from tests.unit.app.node.lifekit import Turning
 
@@ -322,8 +323,9 @@ def test_a_reload_that_is_refused_is_an_alarm_until_it_is_mended(
     with pytest.raises(ConfigRefused):
         running.run(running.desk.reload())
     (alarm,) = running.service.view.alarms
-    assert alarm.startswith("the configuration was not reloaded, and may keep the node from its next start: ")
-    assert str(running.path) in alarm
+    assert alarm.kind is AlarmKind.CONFIGURATION
+    assert alarm.text.startswith("the configuration was not reloaded, and may keep the node from its next start: ")
+    assert str(running.path) in alarm.text
     with pytest.raises(ConfigRefused):
         running.run(running.desk.reload(dry_run=True))
     running.run(running.desk.look())

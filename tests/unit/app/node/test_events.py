@@ -15,6 +15,7 @@ from iot_mqtt.admin.streams import AT_ONCE, MOST, Stream, event_bytes
 from iot_mqtt.app.node.events import WAIT, EventDesk, Sources, read_place
 from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.pipeline import ManualClock
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.counters import Counters
 from iot_mqtt.ports.events import ALARM_CLEARED, ALARM_RAISED, CLIENT_CONNECTED, KINDS, Events
 from tests.unit.broker.harness import Node
@@ -66,7 +67,7 @@ class Cluster:
 
     def start(self, name: str) -> None:
         """A life of a node begins."""
-        alarms: list[str] = []
+        alarms: list[Alarm] = []
         sources = Sources(
             Events(self.clock.wall),
             Counters(),
@@ -175,7 +176,7 @@ def test_alarms_are_raised_and_cleared_and_rates_come_each_second() -> None:
     desk = cluster.desks["a"]
     wire = Wire(desk.listen(frozenset({*KINDS, RATES}), None, None))
     desk.tick()
-    cluster.alarms.append("the disk is full")
+    cluster.alarms.append(Alarm(AlarmKind.ROOM, "the disk is full"))
     cluster.of["a"].counters.messages_received += 5
     desk.tick()
     cluster.alarms.clear()

@@ -18,6 +18,7 @@ from iot_mqtt.app.slow_files import OwnThreads
 from iot_mqtt.auth import files as watched
 from iot_mqtt.auth.settings import AuthSettings
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.ports.alarms import AlarmKind
 from tests.unit.app.node.lifekit import Turning
 from tests.unit.app.threadkit import Reactor
 
@@ -150,7 +151,8 @@ def test_a_file_of_users_that_cannot_be_used_is_an_alarm_until_it_can_be(tmp_pat
     users.write_text("ann:oops\n")
     turning.until(lambda: bool(service.view.alarms))
     (alarm,) = service.view.alarms
-    assert alarm.startswith(f"access rules were not reloaded, the old ones stay: {users}:1: ")
+    assert alarm.kind is AlarmKind.ACCESS_FILE
+    assert alarm.text.startswith(f"access rules were not reloaded, the old ones stay: {users}:1: ")
     users.write_text("# nobody at all\n")
     turning.until(lambda: not service.view.alarms)
     turning.run(service.stop())

@@ -12,6 +12,7 @@ from iot_mqtt.app.config import load_config
 from iot_mqtt.app.node.listeners import ALARM_SECONDS, Listeners
 from iot_mqtt.pipeline import HalfOpen, HalfOpenLimits, ManualClock, Share, TimingWheel
 from iot_mqtt.pipeline.ports import CalmPort
+from iot_mqtt.ports.alarms import Alarm, AlarmKind
 
 BY_FILES = "by the limit of open files (64; LimitNOFILE of the unit, or ulimit -n)"
 
@@ -70,7 +71,8 @@ def test_who_is_refused_for_want_of_descriptors_is_an_alarm_for_a_while(monkeypa
     assert life.come(27) == 27
     assert not life.listeners.alarms
     life.come(1)
-    alarm = f"connections are refused: there is room for 27 clients, {BY_FILES}"
+    text = f"connections are refused: there is room for 27 clients, {BY_FILES}"
+    alarm = Alarm(AlarmKind.DESCRIPTORS, text)
     assert list(life.listeners.alarms) == [alarm]
     life.clock.advance(ALARM_SECONDS - 1)
     life.come(1)
@@ -94,7 +96,7 @@ def test_a_limit_that_was_changed_meanwhile_is_told_as_it_is(monkeypatch: pytest
     monkeypatch.setattr(resource, "getrlimit", lambda _: (28, 28))
     monkeypatch.setattr(CalmPort, "starved", CalmPort.starved + 1)
     (alarm,) = life.listeners.alarms
-    assert alarm == "connections are refused: the limit of open files is 28 now, 20000 at the start"
+    assert alarm.text == "connections are refused: the limit of open files is 28 now, 20000 at the start"
 
 
 def test_a_limit_of_the_configuration_is_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:

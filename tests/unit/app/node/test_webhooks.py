@@ -22,6 +22,7 @@ from iot_mqtt.auth.web import AgentWeb
 from iot_mqtt.metrics.collectors import WebhooksCollector
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.pipeline.clock import ReactorClock
+from iot_mqtt.ports.alarms import AlarmKind
 from iot_mqtt.ports.events import CLIENT_CONNECTED, KINDS, SESSION_ENDED, Events
 from tests.reactor import reactor, run, turn, until
 
@@ -215,7 +216,8 @@ def test_a_full_queue_drops_the_oldest_and_says_so(rig: Rig, monkeypatch: pytest
     rig.happen(150)
     assert (hook.waiting, hook.dropped) == (200, {"queue_full": 50})
     (alarm,) = rig.all[0].alarms()
-    assert alarm.startswith("webhook 1 (127.0.0.1) does not take events") and "key" not in alarm
+    assert alarm.kind is AlarmKind.WEBHOOK
+    assert alarm.text.startswith("webhook 1 (127.0.0.1) does not take events") and "key" not in alarm.text
     registry = CollectorRegistry()
     registry.register(WebhooksCollector(rig.all[0].facts))
     labels = {"webhook": "1", "reason": "queue_full"}
@@ -321,7 +323,7 @@ def test_a_file_that_cannot_be_written_is_told(rig: Rig) -> None:
     rig.folder.write_text("in the way")
     hook = rig.start()
     (alarm,) = rig.all[0].alarms()
-    assert "is in memory alone" in alarm
+    assert "is in memory alone" in alarm.text
     rig.happen(1)
     rig.wait(1)
     assert hook.sent == 1
