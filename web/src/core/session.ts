@@ -17,11 +17,19 @@ export function may(role: Role): boolean {
   return me.value ? ROLES.indexOf(me.value.role) >= ROLES.indexOf(role) : false;
 }
 
+const forgotten: (() => void)[] = [];
+
+/** What a module keeps for whoever is logged in is his alone: `forget` is called when that login is over. */
+export function atLogout(forget: () => void): void {
+  forgotten.push(forget);
+}
+
 function set(found: Me | null): void {
   authorize(found?.csrf ?? "", refused);
   if (found) localStorage.setItem(HERE, "1");
   else localStorage.removeItem(HERE);
   me.value = found;
+  if (!found) for (const forget of forgotten) forget();
 }
 
 function refused(problem: Problem): void {

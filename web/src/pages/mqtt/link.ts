@@ -5,6 +5,7 @@ import { now } from "../../core/clock";
 import { t } from "../../core/i18n";
 import { laidOut } from "../../core/json";
 import { codeText } from "../../core/reasons";
+import { atLogout } from "../../core/session";
 import { filterFault, textFault, topicFault } from "./checks";
 
 /** Messages that are kept, and bytes of one payload. */
@@ -112,6 +113,16 @@ export function close(): void {
   state.value = "closed";
   filters.value = [];
 }
+
+/** Nothing of one login is there for the next one. */
+function forget(): void {
+  close();
+  waiting = [];
+  messages.value = [];
+  trouble.value = "";
+  paused.value = false;
+}
+atLogout(forget);
 
 /** Whether nothing is to be said against what is to be sent; else it is said. */
 function sound(faults: (string | undefined)[]): boolean {
