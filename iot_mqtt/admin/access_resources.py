@@ -61,7 +61,8 @@ class TokenResources(Resource):
             "scope": {
                 **items_of({**_TEXT, "minLength": 1, "maxLength": 128, "pattern": "^[^/]"}),
                 "maxItems": 32,
-                "description": "Paths below /api/v1 that it may call; none: all. as:NAME: in his name.",
+                "description": "Paths below /api/v1 that it may call, with %2F for a slash within a name; none: all. "
+                "as:NAME: in his name.",
             },
             "seconds": {**maybe("integer"), "minimum": 1, "description": "After which it ends; null: never."},
         }
@@ -113,7 +114,7 @@ class AuditResources(Resource):
             "role": _TEXT,
             "address": _TEXT,
             "method": _TEXT,
-            "path": _TEXT,
+            "path": {**_TEXT, "description": "With its query. Within a name /, % and ? are percent-encoded."},
             "status": {"type": "integer"},
             "body": {**_TEXT, "description": "Without secrets and payloads, and cut."},
             "previous": _TEXT,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
+from urllib.parse import parse_qsl
 
 from iot_mqtt.admin.audit import AuditLog
 from iot_mqtt.admin.audit_chain import Record
 from iot_mqtt.admin.audit_files import Room
 from iot_mqtt.admin.call import Body
 from iot_mqtt.admin.callers import OF_USERS, Caller, Kind
+from iot_mqtt.admin.paths import readable_query
 from iot_mqtt.admin.schemas import AUDITED, Json, audited_of
 from iot_mqtt.secrecy import MASK, masked
 
@@ -28,6 +31,7 @@ class Change:
     caller: Caller
     address: str
     method: str
+    #: With its query.
     path: str
     body: Body
     #: Of such a body: it says what of it may be written down.
@@ -95,7 +99,16 @@ def _room_of(change: Change) -> Room:
     """
     if change.own:
         return Room.ACCESS
-    return Room.MESSAGES if change.path.partition("/")[0] in OF_USERS else Room.CHANGES
+    return Room.MESSAGES if re.split("[/?]", change.path, maxsplit=1)[0] in OF_USERS else Room.CHANGES
+
+
+def shown_path(path: str, query: bytes, known: Collection[str]) -> str:
+    """A path with its query, before anybody has looked whether the query is right: a parameter that nobody knows may
+    have a secret.
+    """
+    pairs = parse_qsl(query.decode("ascii", "replace"), keep_blank_values=True)
+    said = readable_query((name, value if name in known else MASK) for name, value in pairs)
+    return f"{path}?{said}" if said else path
 
 
 def shown(body: Body, schema: Json, *, understood: bool = True) -> str:

@@ -18,7 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, Literal, Protocol
+from urllib.parse import unquote
 
+from iot_mqtt.admin.paths import readable_path
 from iot_mqtt.admin.token import same
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.directory import Directory, Document
@@ -64,7 +66,8 @@ def role_of(word: str) -> Role:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """``scope``: paths below ``/api/v1`` that it may call, and what is below them; none for all.
+    """``scope``: paths below ``/api/v1`` that it may call, and what is below them; none for all. They are paths of
+    ``readable_path``.
 
     Who has logged in has the name of the login's document, what the page has to show besides the cookie, and perhaps a
     password that he must change before anything else.
@@ -185,7 +188,7 @@ class Tokens:
         body = {
             "name": name,
             "role": role.word,
-            "scope": list(scope),
+            "scope": [one if one in named else _path_in(one) for one in scope],
             "hash": hash_of(secret.encode()),
             "made_by": by,
             "made_at": self._now(),
@@ -216,6 +219,11 @@ class Tokens:
             made_by=str(body.get("made_by")),
             made_at=float(body.get("made_at", 0.0)),
         )
+
+
+def _path_in(scope: str) -> str:
+    """A path as calls have theirs, whatever of it is encoded."""
+    return readable_path(map(unquote, scope.split("/")))
 
 
 def hash_of(secret: bytes) -> str:

@@ -21,7 +21,7 @@ from twisted.web.server import NOT_DONE_YET, Site
 
 from iot_mqtt.admin import errors
 from iot_mqtt.admin.answers import answer_later, failed, status_of, without_body, write
-from iot_mqtt.admin.auditing import Auditor, Change
+from iot_mqtt.admin.auditing import Auditor, Change, shown_path
 from iot_mqtt.admin.call import Body, Call, path_segments, read_body, read_query
 from iot_mqtt.admin.callers import Caller, Callers, Role, RootToken, canonical
 from iot_mqtt.admin.connections import AdminChannel, Doorkeeper
@@ -31,6 +31,7 @@ from iot_mqtt.admin.errors import ApiError
 from iot_mqtt.admin.everywhere import Everywhere
 from iot_mqtt.admin.login_resources import Cookie, must_change
 from iot_mqtt.admin.logins import Logins
+from iot_mqtt.admin.paths import readable_path
 from iot_mqtt.admin.pipeline_resources import ReadJobs
 from iot_mqtt.admin.recent import RecentAnswers, age_of
 from iot_mqtt.admin.requests import UNKNOWN_BODY, AdminRequest
@@ -242,7 +243,7 @@ class _Root(Resource):
             origin, fetch_site = _header(request, "origin"), _header(request, "sec-fetch-site")
             check_origin(method, _header(request, "host"), origin, fetch_site, secure=request.isSecure())
         route, values = find(self._resources.table, method, segments)
-        path = "/".join(segments)
+        path = readable_path(segments)
         data = request.content.read() if request.content is not None else b""
         body = Body() if route.method == "GET" else read_body(data)
         address = str(getattr(request.getClientAddress(), "host", ""))
@@ -250,7 +251,8 @@ class _Root(Resource):
         let_in = partial(self._let_in, request, method, route, path, call, body)
         if caller is not None and route.method != "GET" and route.asks != "anybody" and self._gate.auditor is not None:
             own = route.asks == "caller"
-            change = Change(caller, address, route.method, path, body, self._resources.body_of(route), own)
+            asked = shown_path(path, _query_of(request), route.query)
+            change = Change(caller, address, route.method, asked, body, self._resources.body_of(route), own)
             return self._changed(self._gate.auditor, change, route, let_in)
         outcome = self._asked(request, route, let_in())
         if isinstance(outcome, Stream):
@@ -266,7 +268,7 @@ class _Root(Resource):
             raise must_change(caller)
         if getattr(request.content, "overflowed", False):
             raise errors.too_large(self._max_body if caller is not None else UNKNOWN_BODY)
-        query = read_query(request.uri.partition(b"?")[2], route.query)
+        query = read_query(_query_of(request), route.query)
         if route.asks == "role" and (caller is None or not caller.may(route.role, path)):
             raise errors.forbidden(route.role.word, "" if caller is None else caller.name)
         if body.wrong:
@@ -335,3 +337,8 @@ class _Root(Resource):
 def _header(request: WebRequest, name: str) -> str | None:
     value = request.getHeader(name.encode())
     return None if value is None else str(value.decode("latin-1"))
+
+
+def _query_of(request: WebRequest) -> bytes:
+    query: bytes = request.uri.partition(b"?")[2]
+    return query

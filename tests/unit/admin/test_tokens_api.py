@@ -6,73 +6,22 @@ import errno
 import json
 import os
 import shutil
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from iot_mqtt.admin.access_resources import AuditResources, TokenResources
-from iot_mqtt.admin.audit import AuditLog
 from iot_mqtt.admin.audit_beginnings import Beginnings
 from iot_mqtt.admin.audit_chain import hash_of, paths
-from iot_mqtt.admin.audit_everywhere import AuditEverywhere
 from iot_mqtt.admin.audit_files import Room, verify
-from iot_mqtt.admin.auditing import Auditor
-from iot_mqtt.admin.callers import RootToken, Tokens
 from iot_mqtt.admin.openapi import describe
 from iot_mqtt.admin.plugin_resources import PluginResources
 from iot_mqtt.admin.resources import Resources
 from iot_mqtt.admin.routes import Route
-from iot_mqtt.admin.site import Gate
 from iot_mqtt.admin.token import same
-from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.grid.directory import GridDirectory
-from iot_mqtt.grid.memory import MemoryGrid
-from iot_mqtt.pipeline import ManualClock
-from tests.unit.admin.adminkit import TOKEN, Answer, FakeView, make_browser
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.admin.adminkit import TOKEN, FakeView
+from tests.unit.admin.tokenkit import Site
 from tests.unit.auth.authkit import outcome, start
-
-
-class AtOnce(Executor):
-    """Work that is done where it is asked for."""
-
-    def submit(self, call: Any, /, *arguments: Any, **named: Any) -> Any:
-        return call(*arguments, **named)
-
-
-class Site:
-    """A node with an admin port, whose clock stands at ``now``."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1_000_000.0
-        self.folder = folder / "audit"
-        grid = MemoryGrid()
-        outcome(start(grid.open()))
-        self.tokens = Tokens(RootToken(TOKEN), GridDirectory(grid, ManualClock()), lambda: self.now)
-        self.ctl = Ctl(monkeypatch)
-        self.start()
-
-    def start(self, size: int = 64_000) -> None:
-        """As after a restart: what is known is what is in the files."""
-        self.log = AuditLog(self.folder, AtOnce(), lambda call: call(), size)
-
-        self.browser = make_browser(
-            FakeView(),
-            further=(TokenResources(self.tokens), AuditResources(AuditEverywhere(self.log, "node-1", tuple))),
-            gate=Gate(self.tokens, Auditor(self.log, "node-1", lambda: self.now)),
-        )
-        self.ctl.node = Node("http://node:18083", TOKEN, MemoryOpener(self.browser))
-
-    def make(self, **body: object) -> str:
-        answer = self.ask("POST", "tokens", TOKEN, **body)
-        assert answer.status == 200, answer.json
-        return str(answer.json["token"])
-
-    def ask(self, method: str, path: str, token: str, **body: object) -> Answer:
-        content = json.dumps(body).encode() if method == "POST" else b""
-        return self.browser.request(method, f"/api/v1/{path}", content, {"Authorization": f"Bearer {token}"})
 
 
 @pytest.fixture
