@@ -9,7 +9,7 @@ from iot_mqtt.admin.audit_everywhere import AllVerified, AuditEverywhere, AuditP
 from iot_mqtt.admin.call import PAGE, Call, Page
 from iot_mqtt.admin.callers import AS, Kind, MadeToken, Role, TokenInfo, Tokens, role_of
 from iot_mqtt.admin.desks import checked
-from iot_mqtt.admin.errors import bad_request, not_found
+from iot_mqtt.admin.errors import bad_request, beyond, not_found, unauthorized
 from iot_mqtt.admin.routes import ALL_NODES, Resource, Table, delete, get, listing, post
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of, schema_of
 
@@ -34,7 +34,9 @@ class TokenResources(Resource):
 
     @post("tokens", "Make a token; it is told this once.", "MadeToken", "NewToken", role=Role.ADMIN)
     async def _make(self, call: Call) -> MadeToken:
-        fields = call.json()
+        fields, caller = call.json(), call.caller
+        if caller is None:
+            raise unauthorized()
         name, role = fields.text("name"), fields.text("role")
         scope, seconds = fields.take("scope", list) or [], fields.take("seconds", int)
         fields.finish()
@@ -45,7 +47,9 @@ class TokenResources(Resource):
                 first = one.partition("/")[0]
                 raise bad_request(f"no path below /api/v1 begins with {first!r}; /api/v1/openapi.json lists them")
         try:
-            return await self._tokens.make(name or "", role_of(role or ""), scope, seconds, by=call.who)
+            return await self._tokens.make(name or "", role_of(role or ""), scope, seconds, by=caller)
+        except PermissionError as error:
+            raise beyond(str(error)) from error
         except ValueError as error:
             raise bad_request(str(error)) from error
 

@@ -6,7 +6,7 @@ from iot_mqtt.admin.admins import LONGEST_NAME, LONGEST_PASSWORD, SHORTEST_PASSW
 from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.callers import Role, role_of
 from iot_mqtt.admin.desks import checked, delete_of, one_of, page_of
-from iot_mqtt.admin.errors import bad_request, not_found
+from iot_mqtt.admin.errors import bad_request, beyond, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, schema_of
 
@@ -29,6 +29,7 @@ class AdminResources(Resource):
 
     @post("admins", "Add an admin user; known on every node within a second.", "Admin", "NewAdmin", role=Role.ADMIN)
     async def _add(self, call: Call) -> AdminInfo:
+        _require_unlimited(call)
         fields = call.json()
         name, password, role = fields.text("name"), fields.text("password"), fields.text("role")
         must_change = fields.take("must_change", bool) or False
@@ -45,6 +46,7 @@ class AdminResources(Resource):
         role=Role.ADMIN,
     )
     async def _change(self, call: Call) -> AdminInfo:
+        _require_unlimited(call)
         fields = call.json()
         password, role = fields.text("password"), fields.text("role")
         must_change = fields.take("must_change", bool)
@@ -96,6 +98,12 @@ def _role(word: str) -> Role:
         return role_of(word)
     except ValueError as error:
         raise bad_request(str(error)) from error
+
+
+def _require_unlimited(call: Call) -> None:
+    """Who logs in as an admin user has neither a scope nor an end."""
+    if call.caller is None or call.caller.limited:
+        raise beyond(f"{call.who} may not do this: it has a scope or an end, which an admin user has not")
 
 
 def _nobody(call: Call) -> str:

@@ -7,11 +7,12 @@ the other way round. A *generation* is made anew with the password and the role;
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from iot_mqtt.admin.callers import ROOT, Role, hash_of, role_of
+from iot_mqtt.admin.callers import ROOT, TOKENS, Role, hash_of, role_of
 from iot_mqtt.admin.token import same
 from iot_mqtt.auth import argon
 from iot_mqtt.auth.hashing import HashPool
@@ -26,6 +27,9 @@ LONGEST_NAME: Final = 64
 SHORTEST_PASSWORD: Final = 8
 LONGEST_PASSWORD: Final = 1024
 
+#: How many there are of each user, by his name and when he was made.
+_Tokens = Counter[tuple[object, object]]
+
 
 @dataclass(frozen=True, slots=True)
 class AdminInfo:
@@ -37,6 +41,8 @@ class AdminInfo:
     must_change: bool
     made_at: float
     version: int
+    #: Those that end with him, and may no more than he does.
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +73,12 @@ class AdminDesk:
 
     def page(self, after: str | None, limit: int) -> list[AdminInfo]:
         """By name."""
-        return [_info(one) for one in self._directory.page(ADMINS, after or "", limit)]
+        tokens = self._tokens()
+        return [_info(one, tokens) for one in self._directory.page(ADMINS, after or "", limit)]
 
     def find(self, name: str) -> AdminInfo | None:
         found = self._directory.get(ADMINS, name)
-        return None if found is None else _info(found)
+        return None if found is None else _info(found, self._tokens())
 
     def admin(self, name: str) -> Admin | None:
         """Who may log in by a name; None as well where what is kept cannot be read."""
@@ -114,7 +121,7 @@ class AdminDesk:
             "must_change": must_change,
             "made_at": self._now(),
         }
-        return _info(await self._directory.put(ADMINS, name, body, 0))
+        return _info(await self._directory.put(ADMINS, name, body, 0), self._tokens())
 
     async def change(
         self, name: str, *, password: str | None = None, role: Role | None = None, must_change: bool | None = None
@@ -147,7 +154,13 @@ class AdminDesk:
     async def _put(self, document: Document, changes: Mapping[str, Any]) -> AdminInfo:
         # At the version that was read: nobody's change is lost, and nobody who was removed comes back.
         put = self._directory.put(ADMINS, document.name, {**document.body, **changes}, document.version)
-        return _info(await put)
+        return _info(await put, self._tokens())
+
+    def _tokens(self) -> _Tokens:
+        """Those that are not over."""
+        bodies = [one.body for one in self._directory.of(TOKENS).values()]
+        good = [one for one in bodies if one.get("expires_at") is None or one["expires_at"] > self._now()]
+        return Counter((one.get("admin"), one.get("admin_made_at")) for one in good)
 
     async def _hashed(self, password: str) -> str:
         if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
@@ -171,7 +184,7 @@ def _admin(document: Document) -> Admin:
     )
 
 
-def _info(document: Document) -> AdminInfo:
+def _info(document: Document, tokens: _Tokens) -> AdminInfo:
     body = document.body
     return AdminInfo(
         name=document.name,
@@ -179,4 +192,5 @@ def _info(document: Document) -> AdminInfo:
         must_change=bool(body.get("must_change")),
         made_at=float(body.get("made_at", 0.0)),
         version=document.version,
+        tokens=tokens[document.name, body.get("made_at")],
     )

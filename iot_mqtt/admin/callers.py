@@ -16,6 +16,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any, Final, Literal, Protocol
 from urllib.parse import unquote
@@ -23,7 +24,7 @@ from urllib.parse import unquote
 from iot_mqtt.admin.paths import readable_path
 from iot_mqtt.admin.token import same
 from iot_mqtt.errors import ReasonCode, Refused
-from iot_mqtt.ports.directory import Directory, Document
+from iot_mqtt.ports.directory import ADMINS, Directory, Document
 
 TOKENS: Final = "tokens"
 #: The first part of a token, by which people and scanners know what they have found.
@@ -81,6 +82,10 @@ class Caller:
     must_change: bool = False
     #: The id of the token that was shown, if it is one that was made.
     token: str = ""
+    #: The admin user behind that one.
+    admin: str | None = None
+    #: When that one ends, in seconds since 1970; None: it does not.
+    expires_at: float | None = None
 
     @property
     def kind(self) -> Kind:
@@ -92,11 +97,27 @@ class Caller:
         """In whose name it acts: an entry of the scope, ``as:NAME``."""
         return next((one.removeprefix(AS) for one in self.scope if one.startswith(AS)), None)
 
+    @property
+    def limited(self) -> bool:
+        """Whether it has a scope or an end."""
+        return bool(self.scope) or self.expires_at is not None
+
     def may(self, role: Role, path: str) -> bool:
         """Whether a call at a path that asks for a role is his to make."""
-        paths = [one for one in self.scope if not one.startswith(AS)]
-        within = not paths or any(path == one or path.startswith(f"{one}/") for one in paths)
-        return self.role >= role and within
+        return self.role >= role and self._reaches(path)
+
+    def reaches_all(self, scope: Sequence[str]) -> bool:
+        """Whether it could do whatever a token of such a scope may."""
+        paths = _paths_of(scope)
+        return self._reaches("") if not paths else all(map(self._reaches, paths))
+
+    def _reaches(self, path: str) -> bool:
+        paths = _paths_of(self.scope)
+        return not paths or any(path == one or path.startswith(f"{one}/") for one in paths)
+
+
+def _paths_of(scope: Sequence[str]) -> list[str]:
+    return [one for one in scope if not one.startswith(AS)]
 
 
 class Callers(Protocol):
@@ -129,6 +150,7 @@ class TokenInfo:
 
     id: str
     name: str
+    #: What it may now.
     role: str
     scope: tuple[str, ...]
     #: Seconds since 1970; None: it does not end.
@@ -136,6 +158,8 @@ class TokenInfo:
     expired: bool
     made_by: str
     made_at: float
+    #: The admin user who made it, or the token that did: it ends with him, and may no more than he does.
+    admin: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +187,17 @@ class Tokens:
         # Unknown ids take the time of known ones.
         expected = "" if document is None else str(document.body.get("hash"))
         fits = same(hash_of(secret).encode(), expected.encode())
-        if document is None or not fits or self._info(document).expired:
+        if document is None or not fits or (info := self._info(document)).expired:
             return None
-        info = self._info(document)
-        return Caller(info.name, role_of(info.role), info.scope, token=info.id)
+        role, ends = role_of(info.role), info.expires_at
+        return Caller(info.name, role, info.scope, token=info.id, admin=info.admin, expires_at=ends)
 
-    async def make(self, name: str, role: Role, scope: Sequence[str], seconds: float | None, *, by: str) -> MadeToken:
-        """``ValueError`` for what can't be kept, ``Refused`` for too many."""
+    async def make(
+        self, name: str, role: Role, scope: Sequence[str], seconds: float | None, *, by: Caller
+    ) -> MadeToken:
+        """``ValueError`` for what can't be kept, ``PermissionError`` for more than its maker may, ``Refused`` for too
+        many.
+        """
         if not 1 <= len(name) <= 64 or not name.isprintable():
             raise ValueError("a token's name has 1 to 64 printable characters")
         if name in (ROOT, ".", ".."):
@@ -182,17 +210,23 @@ class Tokens:
         paths = [one.partition("/")[0] for one in scope if one not in named]
         if len(named) > 1 or AS in named or (named and not (paths and OF_USERS.issuperset(paths))):
             raise ValueError(f"as:NAME stands once in a scope, beside some of {', '.join(sorted(OF_USERS))}")
+        kept = [one if one in named else _path_in(one) for one in scope]
+        ends = None if seconds is None else self._now() + seconds
+        _check_within(by, role, kept, ends)
+        admin = by.name if by.login else by.admin
         if len(self._directory.of(TOKENS)) >= MAX_TOKENS:
             raise Refused(f"there are {MAX_TOKENS} tokens already", ReasonCode.QUOTA_EXCEEDED)
         id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         body = {
             "name": name,
             "role": role.word,
-            "scope": [one if one in named else _path_in(one) for one in scope],
+            "scope": kept,
             "hash": hash_of(secret.encode()),
-            "made_by": by,
+            "made_by": by.name,
             "made_at": self._now(),
-            "expires_at": None if seconds is None else self._now() + seconds,
+            "expires_at": ends,
+            "admin": admin,
+            "admin_made_at": None if admin is None else self._admin(admin).get("made_at"),
         }
         info = self._info(await self._directory.put(TOKENS, id, body, 0))
         fields = {one: getattr(info, one) for one in TokenInfo.__slots__}
@@ -206,24 +240,47 @@ class Tokens:
         """From now on, and within a second on every node, nobody knows it. False if there was none."""
         return await self._directory.delete(TOKENS, id)
 
+    def _admin(self, name: str) -> Mapping[str, Any]:
+        found = self._directory.get(ADMINS, name)
+        return {} if found is None else found.body
+
     def _info(self, document: Document) -> TokenInfo:
         body: Mapping[str, Any] = document.body
-        ends = body.get("expires_at")
+        ends, role, admin = body.get("expires_at"), str(body.get("role")), body.get("admin")
+        expired = ends is not None and float(ends) <= self._now()
+        if admin is not None:
+            his = self._admin(admin)
+            # Another user may have that name by now.
+            expired = expired or not his or his.get("made_at") != body.get("admin_made_at")
+            role = min(role_of(role), role_of(str(his.get("role", role)))).word
         return TokenInfo(
             id=document.name,
             name=str(body.get("name")),
-            role=str(body.get("role")),
+            role=role,
             scope=tuple(map(str, body.get("scope", ()))),
             expires_at=ends,
-            expired=ends is not None and float(ends) <= self._now(),
+            expired=expired,
             made_by=str(body.get("made_by")),
             made_at=float(body.get("made_at", 0.0)),
+            admin=admin,
         )
 
 
 def _path_in(scope: str) -> str:
     """A path as calls have theirs, whatever of it is encoded."""
     return readable_path(map(unquote, scope.split("/")))
+
+
+def _check_within(maker: Caller, role: Role, scope: Sequence[str], ends: float | None) -> None:
+    """Whoever may make tokens does not come to more by one."""
+    most = maker.expires_at
+    if role > maker.role:
+        raise PermissionError(f"{maker.name} makes no token with a role above {maker.role.word}")
+    if not maker.reaches_all(scope):
+        raise PermissionError(f"{maker.name} makes tokens with a scope within its own only: {', '.join(maker.scope)}")
+    if most is not None and (ends is None or ends > most):
+        said = datetime.fromtimestamp(most, UTC).isoformat(timespec="seconds")
+        raise PermissionError(f"{maker.name} makes tokens with an end that is not after its own only: {said}")
 
 
 def hash_of(secret: bytes) -> str:

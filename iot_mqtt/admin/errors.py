@@ -86,6 +86,11 @@ def forbidden(role: str, name: str) -> ApiError:
     return ApiError(HTTPStatus.FORBIDDEN, "forbidden", detail)
 
 
+def beyond(detail: str) -> ApiError:
+    """Who may call this may not do that with it."""
+    return ApiError(HTTPStatus.FORBIDDEN, "forbidden", detail)
+
+
 def too_large(limit: int) -> ApiError:
     detail = f"the body is longer than {limit} bytes"
     return ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", detail)

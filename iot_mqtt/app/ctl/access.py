@@ -14,9 +14,9 @@ from iot_mqtt.app.terminal import Column, Json, field, fields, moment, plain, pr
 
 
 def _ends(item: Json) -> str:
-    if item["expires_at"] is None:
-        return "never"
-    return "over" if item["expired"] else moment(item["expires_at"])
+    if item["expired"]:
+        return "over"
+    return "never" if item["expires_at"] is None else moment(item["expires_at"])
 
 
 _TOKENS = (

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import click
 
-from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
+from iot_mqtt.app.ctl.command import list_command, on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.passwords import ask_password, password_stdin_option
-from iot_mqtt.app.terminal import Column, fields, moment, print_columns
+from iot_mqtt.app.terminal import Column, Json, fields, moment, plain, print_columns, print_done
 
 _ROLES = click.Choice(["viewer", "operator", "admin"])
 _ADMINS = (
     *fields(name="NAME", role="ROLE", must_change="MUST CHANGE"),
     Column("MADE", lambda item: moment(item["made_at"])),
+    Column("TOKENS", lambda item: plain(_tokens_of(item))),
 )
 _must_change_option = click.option(
     "--must-change", is_flag=True, help="The user has to set another password before anything else."
@@ -55,17 +56,24 @@ def admins_password(node: Node, as_json: bool, name: str, password_stdin: bool, 
 @click.argument("role", type=_ROLES)
 @on_node
 def admins_role(node: Node, as_json: bool, name: str, role: str) -> None:
-    """Give NAME another role; who is logged in as NAME is not any more."""
+    """Give NAME another role; who is logged in as NAME is not any more.
+
+    Tokens that NAME has made have no higher role from then on.
+    """
     print_columns(_ADMINS, node.post("admins", name, body={"role": role}), as_json)
 
 
-delete_command(
-    admins,
-    "remove",
-    "admins/{name}",
-    "removed",
-    "Remove NAME; who is logged in as NAME is not any more, on every node within a second.",
-)
+@admins.command("remove")
+@click.argument("name")
+@on_node
+def admins_remove(node: Node, as_json: bool, name: str) -> None:
+    """Remove NAME; who is logged in as NAME is not any more, on every node within a second.
+
+    Tokens that NAME has made end, too; how many is said.
+    """
+    tokens = _tokens_of(node.get("admins", name))
+    node.delete("admins", name)
+    print_done({"removed": name, "tokens": tokens}, as_json)
 
 
 @admins.command("unlock")
@@ -74,3 +82,8 @@ delete_command(
 def admins_unlock(node: Node, as_json: bool, name: str) -> None:
     """Forget wrong passwords at NAME, on every node: the next one is looked at at once."""
     print_columns(_ADMINS, node.post("admins", name, "unlock", body={}), as_json)
+
+
+def _tokens_of(item: Json) -> int:
+    """How many tokens end with a user; at a node of an older version none does."""
+    return int(item.get("tokens", 0))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from iot_mqtt.admin.access_resources import AuditResources
+from iot_mqtt.admin.access_resources import AuditResources, TokenResources
 from iot_mqtt.admin.admin_resources import AdminResources
 from iot_mqtt.admin.admins import AdminDesk
 from iot_mqtt.admin.audit import AuditLog
@@ -84,6 +84,7 @@ class LoginNode:
             token=None,
             further=(
                 AdminResources(desk),
+                TokenResources(tokens),
                 AuditResources(AuditEverywhere(audit, name, tuple)),
                 LoginResources(self.sign_in, self.logins, desk, auditor, self.cookie),
             ),

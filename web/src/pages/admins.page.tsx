@@ -25,6 +25,7 @@ function columns(changed: () => void): Column<Admin>[] {
       cell: (one) => (one.must_change ? <Badge level="warn" text={t("admins.must_change")} /> : t("admins.own")),
       wide: true,
     },
+    { key: "tokens", title: t("tokens.title"), width: "5rem", cell: (one) => one.tokens, end: true, wide: true },
     { key: "at", title: t("admins.made"), width: "11rem", cell: (one) => time(one.made_at), wide: true },
     {
       key: "acts",
@@ -47,7 +48,7 @@ function columns(changed: () => void): Column<Admin>[] {
               role="admin"
               danger
               label={t("admins.delete")}
-              question={sentence("admins.delete_question", { name: one.name })}
+              question={sentence("admins.delete_question", { name: one.name, tokens: one.tokens })}
               run={() => api.delete(path("admins", one.name))}
               done={changed}
             />

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from iot_mqtt.admin.admins import AdminDesk
-from iot_mqtt.admin.callers import Role, RootToken, Tokens
+from iot_mqtt.admin.callers import Caller, Role, RootToken, Tokens
 from iot_mqtt.admin.token import load_token
 from iot_mqtt.app.config.sections import Config, LogConfig
 from iot_mqtt.app.node.admin_access import AdminAccess
@@ -93,7 +93,7 @@ def test_none_is_made_where_somebody_can_come_in(cluster: Cluster, what: str) ->
         load_token(str(cluster.folder / "n1"))
     else:
         tokens = Tokens(RootToken("t"), cluster.directory(), cluster.clock.wall)
-        outcome(start(tokens.make("t", Role.VIEWER, (), None, by="t")))
+        outcome(start(tokens.make("t", Role.VIEWER, (), None, by=Caller("t", Role.ADMIN))))
     assert first(cluster.node("n1")) is None
     assert not cluster.directory().of(ADMINS)
 

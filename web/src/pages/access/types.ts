@@ -61,6 +61,7 @@ export interface Token {
   expired: boolean;
   made_by: string;
   made_at: number;
+  admin: string | null;
 }
 
 /** schema: MadeToken */
@@ -77,6 +78,7 @@ export interface Admin {
   must_change: boolean;
   made_at: number;
   version: number;
+  tokens: number;
 }
 
 /** schema: Ban */
