@@ -85,7 +85,8 @@ class SignIn:
         # A random password takes the work of others, too.
         encoded = (known and known.hash) or self._decoy
         secret = password[: LONGEST_PASSWORD + 1].encode("utf-8", "surrogatepass")
-        fits = await self._pool.verify(Question(f"admin {name}", encoded, secret), source)
+        # Names and addresses of this port are not those of MQTT: wrong passwords there take nobody's turn here.
+        fits = await self._pool.verify(Question(f"admin {name}", encoded, secret), f"admin {source}")
         # The user may have changed while a thread was busy: what he is now counts.
         now = self._desk.admin(name)
         if now is None or known is None or (now.hash, now.random_hash) != (known.hash, known.random_hash):
