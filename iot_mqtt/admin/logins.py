@@ -4,8 +4,8 @@ Kept there, and not signed, because a login must be able to end: by logging out,
 it works behind a balancer, too: every node knows it within a second, and a node that is asked sooner looks into the
 grid before it says no. A cookie is made at the login and never taken from a client.
 
-A login ends ``idle`` seconds after it was used last (which is written down in steps of a tenth of that), ``longest``
-seconds after it began, and when its user is removed or gets another role or password.
+A login ends ``idle`` seconds after somebody used it last (which is written down in steps of a tenth of that),
+``longest`` seconds after it began, and when its user is removed or gets another role or password.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ class Logins:
         admin = None if document is None else self._of(document)
         if document is None or admin is None:
             return None
-        self._use(document)
         return Caller(admin.name, admin.role, login=document.name, csrf=csrf_of(secret), must_change=admin.must_change)
 
     @staticmethod
@@ -119,7 +118,11 @@ class Logins:
     def _last(self, document: Document) -> float:
         return max(_number(document.body, "used_at"), self._used.get(document.name, 0.0))
 
-    def _use(self, document: Document) -> None:
+    def use(self, id: str) -> None:
+        """Somebody has asked for something with it."""
+        document = self._directory.get(LOGINS, id)
+        if document is None:
+            return
         now = self._now()
         self._used[document.name] = now
         if len(self._used) > 2 * MAX_LOGINS:

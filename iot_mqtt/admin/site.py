@@ -57,6 +57,8 @@ WebRequest = Any
 MAX_BODY = 2 * 1024 * 1024
 
 _API = ("api", "v1")
+#: In requests that a page makes by itself, while nobody does anything in it.
+_UNATTENDED = "x-unattended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +245,9 @@ class _Root(Resource):
             origin, fetch_site = _header(request, "origin"), _header(request, "sec-fetch-site")
             check_origin(method, _header(request, "host"), origin, fetch_site, secure=request.isSecure())
         route, values = find(self._resources.table, method, segments)
+        logins, unattended = self._gate.logins, route.streamed or _header(request, _UNATTENDED)
+        if logins is not None and caller is not None and caller.login and not unattended:
+            logins.use(caller.login)
         path = readable_path(segments)
         data = request.content.read() if request.content is not None else b""
         body = Body() if route.method == "GET" else read_body(data)

@@ -87,6 +87,7 @@ class LoginNode:
                 TokenResources(tokens),
                 AuditResources(AuditEverywhere(audit, name, tuple)),
                 LoginResources(self.sign_in, self.logins, desk, auditor, self.cookie),
+                *gate.pop("further", ()),
             ),
             gate=Gate(tokens, auditor, self.logins, self.cookie, **gate),
         )

@@ -57,6 +57,14 @@ export function url(path: string, query: Query = {}): string {
 const QUESTION = 30_000;
 const CHANGE = 120_000;
 
+/** Whether somebody has done something here that no call has told of. */
+let attended = true;
+
+/** Somebody does something in the page. Without that its calls say that nobody does, and the login may end. */
+export function attend(): void {
+  attended = true;
+}
+
 async function call<Answer>(
   method: string,
   address: string,
@@ -67,6 +75,9 @@ async function call<Answer>(
   const headers: Record<string, string> = { Accept: "application/json" };
   if (age >= 1) headers["Cache-Control"] = `max-age=${Math.min(99, Math.floor(age))}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
+  const told = attended;
+  attended = false;
+  if (!told) headers["X-Unattended"] = "1";
   if (method !== "GET" && csrf) headers["X-CSRF-Token"] = csrf;
   const sent = body === undefined ? null : asJson(body);
   const since = asked();
@@ -85,6 +96,7 @@ async function call<Answer>(
     if (response.ok) heard();
     text = await response.text();
   } catch (error) {
+    attended ||= told;
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new Problem(0, method === "GET" ? "unreachable" : "unanswered", "");
   }
