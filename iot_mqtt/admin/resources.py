@@ -238,7 +238,7 @@ class Resources(Resource):
     async def _publish(self, call: Call) -> Json:
         message = read_message(call.json(), self._now())
         self._require_right(call, message)
-        return (await self._view.publish(message))._asdict()
+        return (await self._view.publish(message, call.user))._asdict()
 
     @post(
         "publish/batch",
@@ -250,7 +250,7 @@ class Resources(Resource):
         messages = read_messages(call.json(), self._now())
         for message in messages:
             self._require_right(call, message)
-        return {"items": list(map(_outcome, await self._view.publish_all(messages)))}
+        return {"items": list(map(_outcome, await self._view.publish_all(messages, call.user)))}
 
     def _require_right(self, call: Call, message: Message) -> None:
         user = call.user

@@ -88,7 +88,9 @@ def make_view(
         ),
         clients=ClientsView(sessions, attempts, budget, turn, breathe),
         sessions=SessionsView(sessions, backlogs, outflow, attempts, lifecycle.ending.end, turn, breathe),
-        messages=MessagesView(path, retention, broker.counters, turn, broker.clock, levels),
+        messages=MessagesView(
+            path, retention, broker.counters, turn, broker.clock, levels, broker.clients.limiting.publishes
+        ),
         subscribing=SubscriptionsView(
             sessions,
             lifecycle.subscriptions,

@@ -101,6 +101,15 @@ class Limiting:
         if limits is not None or principal.owner in self._retained.limits:
             self._retained.limit(principal.owner, connection.allowance.limits)
 
+    def publishes(self, user: str) -> None:
+        """Somebody does in a user's name: know what he may retain. Of a user with a connection that is known."""
+        if user in self._connections.by_owner:
+            return
+        limits = self._limits(Principal("", user))
+        if limits is not None or user in self._retained.limits:
+            allowance = self._usual if limits is None else allowance_of(self._settings, limits)
+            self._retained.limit(user, allowance.limits)
+
     def require(self, connection: Connection, before: Session | None) -> None:
         """Refuse a client whose user has as much as it may; ``before``: the session that it will have, or take."""
         owner = "" if connection.principal is None else connection.principal.owner

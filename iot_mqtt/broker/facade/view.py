@@ -98,11 +98,11 @@ class BrokerView(Protocol):
 
     def retained(self, filter: str = "#", after: bytes | None = None, limit: int = 100) -> list[Message]: ...
 
-    async def publish(self, message: Message) -> Published:
-        """Publish as the node itself; returns once it is committed."""
+    async def publish(self, message: Message, user: str | None = None) -> Published:
+        """Publish as the node itself, or in the name of a user, whose limits count; returns once it is committed."""
         ...
 
-    async def publish_all(self, messages: Sequence[Message]) -> list[Published | MqttError]:
+    async def publish_all(self, messages: Sequence[Message], user: str | None = None) -> list[Published | MqttError]:
         """The same of many, in their order, which are committed together."""
         ...
 

@@ -413,6 +413,8 @@ class FakeView:
         self.filters: list[SubscriptionInfo] = []
         self.kept: dict[bytes, Message] = {}
         self.done: list[object] = []
+        #: In whose names was published.
+        self.users: list[str | None] = []
         #: Set: commands wait for it before they do anything.
         self.gate: Deferred[None] | None = None
         #: Set: commands fail with it.
@@ -521,13 +523,15 @@ class FakeView:
         topics = [topic for topic in sorted(self.kept) if matches(filter, topic.decode())]
         return [self.kept[topic] for topic in topics if after is None or topic > after][:limit]
 
-    async def publish(self, message: Message) -> Published:
+    async def publish(self, message: Message, user: str | None = None) -> Published:
         await self._pass()
+        self.users.append(user)
         self.done.append(message)
         return Published(3, elsewhere=message.topic == b"elsewhere")
 
-    async def publish_all(self, messages: Sequence[Message]) -> list[Published | MqttError]:
+    async def publish_all(self, messages: Sequence[Message], user: str | None = None) -> list[Published | MqttError]:
         await self._pass()
+        self.users.append(user)
         self.done += messages
         refused = Refused("full", ReasonCode.QUOTA_EXCEEDED)
         return [refused if one.payload == b"full" else Published(3, elsewhere=False) for one in messages]

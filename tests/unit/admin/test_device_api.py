@@ -12,6 +12,8 @@ from iot_mqtt.admin.callers import Caller, Role
 from iot_mqtt.admin.device_resources import DeviceResources
 from iot_mqtt.admin.device_shapes import device_schemas
 from iot_mqtt.admin.errors import ApiError
+from iot_mqtt.admin.resources import Resources
+from iot_mqtt.admin.routes import find
 from tests.unit.admin.adminkit import Browser, FakeView, make_browser
 from tests.unit.broker.harness import run
 from tests.unit.devices.devicekit import DeviceNode, confirm
@@ -134,6 +136,22 @@ def test_commands_of_others_are_not_there(node: DeviceNode, browser: Browser) ->
     for command in ("c2", "c3"):
         with pytest.raises(ApiError, match=f"^there is no command '{command}'$"):
             asked(command)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("publish", {"topic": "ann/t"}), ("publish/batch", {"messages": [{"topic": "ann/t"}]})]
+)
+@pytest.mark.parametrize("user", ["ann", None])
+def test_what_a_token_for_one_user_publishes_is_that_users(
+    node: DeviceNode, path: str, body: object, user: str | None
+) -> None:
+    """So his limits count; what other tokens publish is nobody's."""
+    view = FakeView()
+    table = Resources(view, node.clock.wall, devices=node.accompanied).table
+    scope = (path, f"as:{user}") if user else ()
+    route, _ = find(table, "POST", path.split("/"))
+    run(cast(Any, route.handler(Call(body=json.dumps(body).encode(), caller=Caller("t", Role.OPERATOR, scope)))))
+    assert view.users == [user]
 
 
 def test_devices_are_listed(node: DeviceNode, browser: Browser) -> None:

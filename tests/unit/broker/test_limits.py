@@ -8,11 +8,11 @@ import pytest
 
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import ConnectWill, PacketType, Publish
-from iot_mqtt.errors import ReasonCode
+from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
 from iot_mqtt.ports.limits import Limits
-from iot_mqtt.values import ProtocolVersion
-from tests.unit.broker.harness import V5, V311, Client, Node
+from iot_mqtt.values import Message, ProtocolVersion
+from tests.unit.broker.harness import V5, V311, Client, Node, run
 
 QUOTA = ReasonCode.QUOTA_EXCEEDED
 
@@ -257,3 +257,35 @@ def test_a_will_counts_like_a_publish() -> None:
     node = limited(Limits(retained_messages=0))
     node.connect("a", username="ann", will=ConnectWill(b"w", b"x", 1, True)).lose()
     assert retained(node) == [] and node.dropped() == {"retained_quota": 1}
+
+
+def test_what_is_published_in_a_users_name_counts_like_his() -> None:
+    """He need not have been here, and what is said of him now counts; what is the node's own counts for nobody."""
+    limits = {"ann": Limits(retained_messages=2)}
+    node = Node(authenticator=ByName(), limits=lambda who: limits.get(who.owner))
+
+    def publish(topic: bytes, user: str | None = "ann") -> object:
+        (found,) = run(node.view.publish_all([Message(topic, b"x", 1, retain=True)], user))
+        return found
+
+    for topic in (b"1", b"2"):
+        publish(topic)
+    refused = publish(b"3")
+    assert isinstance(refused, Refused) and refused.reason is QUOTA and "ann" in refused.detail
+    with pytest.raises(Refused):
+        run(node.view.publish(Message(b"3", b"x", 1, retain=True), "ann"))
+    assert node.counters.limited == {"retained": 2}
+    publish(b"3", None)
+    publish(b"4", "bob")
+    assert retained(node) == [b"1", b"2", b"3", b"4"] and used(node, "ann")[0] == 2
+    limits["ann"] = Limits(retained_messages=3)
+    ann = node.connect("a", username="ann")
+    publish(b"5")
+    assert used(node, "ann")[0] == 3
+    assert ann.publish("6", b"x", qos=1, retain=True)[0].reason is QUOTA  # type: ignore[union-attr]
+    limits.clear()
+    # What was said when it came counts, until it is told of something else.
+    assert publish(b"6") is not None and b"6" not in retained(node)
+    ann.lose()
+    publish(b"6")
+    assert b"6" in retained(node)
