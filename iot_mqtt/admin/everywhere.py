@@ -180,14 +180,15 @@ class Everywhere:
     async def _here(self, route: Route, call: Call) -> Said:
         """Its own answer. What nobody expected is raised."""
         try:
-            if "after" in route.query:
+            paged = _is_list(route) and "after" in route.query
+            if paged:
                 place = place_of(self._node, self._places(call))
                 call = replace(call, query=_without(call.query, "after") | ({} if place is None else {"after": place}))
             outcome = route.handler(call)
             value = await outcome if isinstance(outcome, Awaitable) else outcome
             if _is_list(route):
                 part = await self._part_of(_page_of(value), route.by, self._node)
-                value = part if "after" in route.query else replace(part, cursors=())
+                value = part if paged else replace(part, cursors=())
         except MqttError as error:
             return Said(self._node, error=of_broker(error))
         except ApiError as error:

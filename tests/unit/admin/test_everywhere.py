@@ -16,7 +16,7 @@ from iot_mqtt.admin.call import Call, whole
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.connections import Doorkeeper
 from iot_mqtt.admin.everywhere import Everywhere
-from iot_mqtt.admin.routes import Resource, get, listing, post
+from iot_mqtt.admin.routes import Resource, combined, get, listing, post
 from iot_mqtt.admin.settings import AdminSettings
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.broker.facade import AttemptInfo, MemberInfo
@@ -88,6 +88,10 @@ class Own(Resource):
         cursors = [f"{one['at']}/{one['id']}" for one in items]
         begin = 0 if call.after is None else cursors.index(call.after) + 1
         return call.page(items[begin:], lambda one: f"{one['at']}/{one['id']}")
+
+    @combined("own/level", "One of all.", "Own", lambda all_of_them, _: {"of": all_of_them}, query=("after",))
+    def _level(self, call: Call) -> object:
+        return {"after": call.after}
 
     @post("own/{name}", "Change it.", "Own", role=Role.ADMIN, spread="one")
     async def _change(self, call: Call) -> object:
@@ -316,6 +320,11 @@ def test_a_list_of_one_node_is_a_page_of_its_own(cluster: Cluster) -> None:
         assert (page["after"], page["missing"]) == (None, [])
     assert [len(page["items"]) for page in cluster.pages("own/pages", 2)] == [2, 1]
     assert cluster.browsers["n1"].delete("/api/v1/own/pages").headers["allow"] == "GET"
+
+
+def test_a_cursor_of_what_is_combined_is_read_by_the_nodes(cluster: Cluster) -> None:
+    """The last topic of a page, say: it names no places of nodes."""
+    assert cluster.get("own/level?after=plant%2Fa")["of"] == [{"after": "plant/a", "node": name} for name in NAMES]
 
 
 def test_a_refusal_of_another_node_is_the_answer(cluster: Cluster) -> None:
