@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from typing import get_args
 
-from iot_mqtt.admin.audit import Wanted
-from iot_mqtt.admin.audit_everywhere import AllVerified, AuditEverywhere, AuditPage, Missing, NodeKept
+from iot_mqtt.admin.audit import AuditLog, Wanted
+from iot_mqtt.admin.audit_together import (
+    NodeKept,
+    NodeVerified,
+    Part,
+    page_of_all,
+    part_of,
+    read_cursor,
+    verified_of_all,
+)
 from iot_mqtt.admin.call import PAGE, Call, Page
 from iot_mqtt.admin.callers import AS, Kind, MadeToken, Role, TokenInfo, Tokens, role_of
 from iot_mqtt.admin.desks import checked
 from iot_mqtt.admin.errors import bad_request, beyond, not_found, unauthorized
-from iot_mqtt.admin.routes import ALL_NODES, Resource, Table, delete, get, listing, post
+from iot_mqtt.admin.routes import Resource, Table, combined, delete, listing, post
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of, schema_of
 
 _TEXT: Json = {"type": "string"}
 #: May stand in a scope as well, although it is beside the API.
 _METRICS = "metrics"
+#: Seconds for the verdicts of other nodes: they read all of their records.
+VERIFY_WITHIN = 20.0
 
 
 class TokenResources(Resource):
@@ -80,34 +90,39 @@ class TokenResources(Resource):
 class AuditResources(Resource):
     """What was changed, by whom, at all nodes."""
 
-    def __init__(self, audit: AuditEverywhere) -> None:
-        self._audit = audit
+    def __init__(self, log: AuditLog, node: str) -> None:
+        self._log = log
+        self._node = node
 
-    @get(
+    @combined(
         "audit",
         "What was changed through all nodes that answer, the last first.",
         "AuditPage",
-        query=("node", "who", "contains", "refused", *PAGE),
+        page_of_all,
+        query=("who", "contains", "refused", *PAGE),
         role=Role.ADMIN,
     )
-    async def _list(self, call: Call) -> AuditPage:
+    async def _list(self, call: Call) -> Part:
         query = call.query
         wanted = Wanted(query.get("who", ""), query.get("contains", ""), call.flag("refused") or False)
         try:
-            node = query.get("node")
-            return await self._audit.page(call.after, call.limit, None if node == ALL_NODES else node, wanted)
+            shown = read_cursor(call.after)
         except ValueError as error:
             raise bad_request("after must be what the page before gave") from error
+        return await part_of(self._log, self._node, shown, call.limit, wanted)
 
-    @get(
+    @combined(
         "audit/verify",
         "Whether the logs of changes are whole, and from when on.",
         "AuditVerified",
+        verified_of_all,
         query=("hash",),
         role=Role.ADMIN,
+        within=VERIFY_WITHIN,
     )
-    async def _verify(self, call: Call) -> AllVerified:
-        return await self._audit.verify(call.query.get("hash"))
+    async def _verify(self, call: Call) -> Json:
+        expected = call.query.get("hash")
+        return {"hash": expected, "verified": await self._log.verify(expected)}
 
     def schemas(self) -> Schemas:
         record: Json = {
@@ -133,7 +148,11 @@ class AuditResources(Resource):
         page: Json = {
             "items": items_of(shown),
             "after": maybe("string"),
-            "missing": items_of(schema_of(Missing)),
             "kept": items_of(schema_of(NodeKept)),
         }
-        return {"AuditPage": object_of(page), "AuditVerified": schema_of(AllVerified)}
+        verified: Json = {
+            "whole": {"type": "boolean"},
+            "fault": {**_TEXT, "description": "What is wrong, and where, or empty."},
+            "items": items_of(schema_of(NodeVerified)),
+        }
+        return {"AuditPage": object_of(page), "AuditVerified": object_of(verified)}

@@ -18,7 +18,6 @@ from http import HTTPStatus
 from itertools import accumulate
 from typing import Any
 
-from iot_mqtt.admin.audit_everywhere import Missing
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import Caller, role_of
 from iot_mqtt.admin.errors import ApiError
@@ -28,6 +27,14 @@ from iot_mqtt.admin.routes import Answered, Route
 
 #: Bytes of the items of one node's page, about, and of any other answer.
 PAGE_BYTES, ANSWER_BYTES = 1024 * 1024, 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A node that is not in an answer."""
+
+    node: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

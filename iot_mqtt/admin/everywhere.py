@@ -19,8 +19,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from iot_mqtt.admin.audit_everywhere import Missing
-from iot_mqtt.admin.between import Said, asked_in, question, read, written
+from iot_mqtt.admin.between import Missing, Said, asked_in, question, read, written
 from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.errors import ApiError, bad_request, not_found, of_broker
 from iot_mqtt.admin.json_text import as_json, fields_of, list_of, read_json
@@ -269,7 +268,7 @@ class Everywhere:
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", detail, {"Retry-After": "1"})
         self._sent += 1
         try:
-            within = LOOK_WITHIN if route.method == "GET" else CHANGE_WITHIN
+            within = route.within or (LOOK_WITHIN if route.method == "GET" else CHANGE_WITHIN)
             return await asking.ask_all(QUESTION, question(route, call), within, only)
         finally:
             self._sent -= 1

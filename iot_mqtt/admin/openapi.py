@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iot_mqtt.admin.audit_everywhere import Missing
+from iot_mqtt.admin.between import Missing
 from iot_mqtt.admin.call import DEFAULT_LIMIT, MAX_LIMIT
 from iot_mqtt.admin.routes import Route
 from iot_mqtt.admin.schemas import Json, Schemas, items_of, maybe, object_of, schema_of
@@ -32,7 +32,6 @@ _PARAMETERS: dict[str, Json] = {
     "GET sessions?state": _of("Only in this state.", enum=list(STATES)),
     "state": _of("Only in this state.", enum=[*map(str, State)]),
     "node": _of("Only of this node.", pattern=r"^(?!\*$)"),
-    "GET audit?node": _of("Only of this node; * is all."),
     "gateway": _of("Only this gateway and its devices."),
     "under": _of("Only this key, or the keys below it."),
     "topic": _of("Only filters that it matches.", minLength=1),

@@ -74,6 +74,8 @@ class Route:
     once: bool = False
     #: Of what is combined.
     combine: Combine = lambda answers, _: answers[0]
+    #: Seconds for the answers of other nodes, where they may take longer than others.
+    within: float | None = None
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
@@ -111,6 +113,7 @@ class _Details(TypedDict, total=False):
     by: tuple[str, ...]
     once: bool
     asks: Literal["role", "caller", "anybody"]
+    within: float
 
 
 def _route(
@@ -148,10 +151,15 @@ unknown = partial(_route, "POST", asks="anybody")
 
 
 def combined(
-    path: str, summary: str, answer: str, combine: Combine, query: tuple[str, ...] = (), role: Role = Role.VIEWER
+    path: str,
+    summary: str,
+    answer: str,
+    combine: Combine,
+    query: tuple[str, ...] = (),
+    **details: Unpack[_Details],
 ) -> Callable[[Method], Method]:
     """The method answers GET for its node, and ``combine`` makes one answer of all."""
-    return get(path, summary, answer, query=query, combine=combine, role=role)
+    return get(path, summary, answer, query=query, combine=combine, **details)
 
 
 def listing(path: str, summary: str, item: str, *query: str, **details: Unpack[_Details]) -> Callable[[Method], Method]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +11,6 @@ from iot_mqtt.admin.access_resources import AuditResources, TokenResources
 from iot_mqtt.admin.admin_resources import AdminResources
 from iot_mqtt.admin.admins import AdminDesk
 from iot_mqtt.admin.audit import AuditLog
-from iot_mqtt.admin.audit_everywhere import AuditEverywhere
 from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.admin.callers import TOKENS, Role, RootToken, Tokens
 from iot_mqtt.admin.cross_site import Hosts
@@ -25,10 +23,8 @@ from iot_mqtt.admin.site import Gate
 from iot_mqtt.admin.token import load_token, read_token
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.auth.hashing import HashPool
-from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.directory import ADMINS, Conflict, Directory
-from iot_mqtt.ports.questions import AskingLater
 
 log = logging.getLogger(__name__)
 
@@ -40,17 +36,7 @@ FIRST: Final = "admin"
 class AdminAccess:
     """Raises ``OSError`` if the token or the audit log can't be read, and ``ValueError`` if the latter is none."""
 
-    def __init__(
-        self,
-        config: Config,
-        directory: Directory,
-        reactor: Any,
-        clock: Clock,
-        pool: HashPool,
-        members: Callable[[], Iterable[MemberInfo]] = tuple,
-        asking: AskingLater | None = None,
-    ) -> None:
-        """``members`` and ``asking``: the other nodes, whose logs of changes are shown here, too."""
+    def __init__(self, config: Config, directory: Directory, reactor: Any, clock: Clock, pool: HashPool) -> None:
         admin, data_dir = config.admin, config.node.data_dir
         self._directory = directory
         self._first = read_token(data_dir) is None
@@ -69,7 +55,7 @@ class AdminAccess:
         self.gate = Gate(tokens, auditor, self.logins, cookie, Hosts(admin.hosts, admin.host), admin.metrics)
         self.resources: tuple[Resource, ...] = (
             TokenResources(tokens),
-            AuditResources(AuditEverywhere(audit, config.node.id, members, asking)),
+            AuditResources(audit, config.node.id),
             AdminResources(self._desk),
             LoginResources(self.sign_in, self.logins, self._desk, auditor, cookie),
         )

@@ -140,10 +140,7 @@ class AdminPort:
         status = pipeline_dir(config) / "status"
         doorkeeper = Doorkeeper(config.admin, room, self.turns)
         limits = LimitsDesk(self._directory, self._access.limits, partial(usual_limits, config.mqtt))
-        members = partial(_members, view)
-        self._callers = callers = AdminAccess(
-            config, self._directory, self._reactor, self._clock, self._access.pool, members, asking
-        )
+        self._callers = callers = AdminAccess(config, self._directory, self._reactor, self._clock, self._access.pool)
         site = make_site(
             view,
             metrics(ListenerCounts("admin", doorkeeper), self._collectors(view, gateways, devices, certificates)),
@@ -165,7 +162,7 @@ class AdminPort:
             jobs=SlowFiles(partial(read_status, status), self._reactor, STATUS_PATIENCE, str(status)).read,
             doorkeeper=doorkeeper,
             gate=callers.gate,
-            everywhere=Everywhere(config.node.id, members, asking, self.turns),
+            everywhere=Everywhere(config.node.id, partial(_members, view), asking, self.turns),
             dashboard=Dashboard(sockets=sockets),
         )
         return self._listen(site, certificates)

@@ -14,7 +14,6 @@ from iot_mqtt.admin.access_resources import AuditResources, TokenResources
 from iot_mqtt.admin.admin_resources import AdminResources
 from iot_mqtt.admin.admins import AdminDesk
 from iot_mqtt.admin.audit import AuditLog
-from iot_mqtt.admin.audit_everywhere import AuditEverywhere
 from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.admin.callers import RootToken, Tokens
 from iot_mqtt.admin.cross_site import Hosts
@@ -85,7 +84,7 @@ class LoginNode:
             further=(
                 AdminResources(desk),
                 TokenResources(tokens),
-                AuditResources(AuditEverywhere(audit, name, tuple)),
+                AuditResources(audit, name),
                 LoginResources(self.sign_in, self.logins, desk, auditor, self.cookie),
                 *gate.pop("further", ()),
             ),

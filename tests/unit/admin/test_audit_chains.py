@@ -12,7 +12,6 @@ import pytest
 from iot_mqtt.admin.access_resources import AuditResources, TokenResources
 from iot_mqtt.admin.audit import AuditLog
 from iot_mqtt.admin.audit_chain import hash_of, paths, read
-from iot_mqtt.admin.audit_everywhere import AuditEverywhere
 from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import RootToken, Tokens
@@ -52,7 +51,7 @@ class Site:
         log = AuditLog(self.folder, AtOnce(), lambda call: call(), size=size)
         self.browser = make_browser(
             FakeView(),
-            further=(Own(), TokenResources(self.tokens), AuditResources(AuditEverywhere(log, "node-1", tuple))),
+            further=(Own(), TokenResources(self.tokens), AuditResources(log, "n1")),
             gate=Gate(self.tokens, Auditor(log, "node-1", lambda: self.now)),
         )
         self.ctl.node = Node("http://node:18083", TOKEN, MemoryOpener(self.browser))
@@ -143,7 +142,7 @@ def test_whoever_reads_is_told_from_when_on_records_are_there(site: Site) -> Non
     assert (access["chain"], access["complete"]) == ("access", False)
     first = next(one for one in reversed(site.listed()) if one["who"] == "v")
     assert access["since"] == first["time"] > "1970-01-12T13:46:42.000+00:00"
-    assert site.ask("GET", "audit?limit=1").json["kept"] == [{"node": "node-1", **one} for one in (changes, access)]
+    assert site.ask("GET", "audit?limit=1").json["kept"] == [{"node": "n1", **one} for one in (changes, access)]
     verified = site.ctl.run("audit", "verify").stdout
     assert f"changes since {began}\n" in verified
     note = f"access since {access['since']}; older ones were removed to make room"

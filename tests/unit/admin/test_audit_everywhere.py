@@ -3,50 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
-from iot_mqtt.admin import audit, audit_everywhere
+from iot_mqtt.admin import audit, audit_together
 from iot_mqtt.admin.access_resources import AuditResources
-from iot_mqtt.admin.audit import ANYTHING, AuditLog, Wanted
-from iot_mqtt.admin.audit_everywhere import AuditEverywhere
+from iot_mqtt.admin.audit import AuditLog
 from iot_mqtt.admin.audit_files import Room
 from iot_mqtt.admin.auditing import Auditor, shown
 from iot_mqtt.admin.call import read_body
+from iot_mqtt.admin.everywhere import Everywhere
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.broker.facade import MemberInfo
-from tests.unit.admin.adminkit import TOKEN, FakeView, make_browser
+from tests.unit.admin.adminkit import TOKEN, Answer, FakeView, make_browser
 from tests.unit.admin.loginkit import AtOnce
+from tests.unit.admin.test_everywhere import NAMES, Questions
 from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
 from tests.unit.auth.authkit import outcome, start
-
-NAMES = ("n1", "n2", "n3")
-
-
-class Questions:
-    """One node's way to ask the others."""
-
-    def __init__(self, cluster: Cluster, number: int) -> None:
-        self._cluster = cluster
-        self._number = number
-        self.later: dict[str, Callable[[bytes], Awaitable[bytes]]] = {}
-        #: What is answered in place of the truth; None: what a node of before would.
-        self.instead: dict[int, bytes | str] = {}
-
-    async def ask_all(
-        self, name: str, body: bytes, within: float, only: Collection[int] | None = None
-    ) -> Mapping[int, bytes | str]:
-        assert within > 0
-        peers = {number: one for number, one in self._cluster.questions.items() if number != self._number}
-        return {
-            number: self.instead[number] if number in self.instead else await one.later[name](body)
-            for number, one in peers.items()
-        }
 
 
 class Cluster:
@@ -59,12 +37,13 @@ class Cluster:
             MemberInfo(number, name, 1, "1.2", "up", draining=False, clients=0) for number, name in enumerate(NAMES, 1)
         ]
         self.questions: dict[int, Questions] = {}
-        self.auditors, self.logs = [], []
+        self.auditors, self.browsers = [], []
         for number, name in enumerate(NAMES, 1):
             log = AuditLog(folder / name, AtOnce(), lambda call: call(), 10**6)
             self.auditors.append(Auditor(log, name, lambda: self.now))
-            self.questions[number] = asking = Questions(self, number)
-            self.logs.append(AuditEverywhere(log, name, partial(self.seen_from, name), asking))
+            self.questions[number] = asking = Questions(self.questions, number)
+            everywhere = Everywhere(name, partial(self.seen_from, name), asking)
+            self.browsers.append(make_browser(FakeView(), further=(AuditResources(log, name),), everywhere=everywhere))
 
     def seen_from(self, name: str) -> list[MemberInfo]:
         return [replace(one, state="self") if one.node_id == name else one for one in self.members]
@@ -75,14 +54,25 @@ class Cluster:
         note = self.auditors[number - 1].note
         outcome(start(note("ann", "admin", "::1", "POST", path, 200, room=Room.CHANGES)))
 
-    def pages(self, limit: int, node: str | None = None, wanted: Wanted = ANYTHING) -> list[Any]:
+    def ask(self, path: str, number: int = 1, **query: Any) -> Answer:
+        return self.browsers[number - 1].get(f"/api/v1/{path}?{urlencode(query)}")
+
+    def verify(self, number: int = 1, **query: object) -> Any:
+        answer = self.ask("audit/verify", number, **query)
+        assert answer.status == 200, answer.body
+        return answer.json
+
+    def pages(self, limit: int, **query: Any) -> list[Any]:
         found: list[Any] = []
-        after = None
-        while not found or after is not None:
-            page = outcome(start(self.logs[0].page(after, limit, node, wanted)))
-            found.append(page)
-            after = page.after
+        while not found or found[-1]["after"] is not None:
+            after = {"after": found[-1]["after"]} if found else {}
+            answer = self.ask("audit", limit=limit, **query, **after)
+            assert answer.status == 200, answer.body
+            found.append(answer.json)
         return found
+
+    def shown(self, limit: int, **query: object) -> list[Any]:
+        return [one for page in self.pages(limit, **query) for one in page["items"]]
 
 
 @pytest.fixture
@@ -96,22 +86,39 @@ def test_records_of_all_nodes_are_shown_by_time(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, limit: int, room: int
 ) -> None:
     """Each once, the last first, whatever a page holds and whatever an answer does."""
-    monkeypatch.setattr(audit_everywhere, "ANSWER_BYTES", room)
+    monkeypatch.setattr(audit_together, "PART_BYTES", room)
     order = [1, 1, 1, 1, 1, 2, 3, 2, 3, 1, 2, 2, 2, 2, 2, 2]
     for at, number in enumerate(order):
         cluster.change(number, str(at))
     pages = cluster.pages(limit)
-    shown = [(one["node"], one["path"]) for page in pages for one in page.items]
-    assert shown == [(f"n{number}", str(at)) for at, number in reversed(list(enumerate(order)))]
-    assert all(len(page.items) <= limit for page in pages)
+    found = [(one["node"], one["path"]) for page in pages for one in page["items"]]
+    assert found == [(f"n{number}", str(at)) for at, number in reversed(list(enumerate(order)))]
+    assert all(len(page["items"]) <= limit for page in pages)
 
 
 def test_one_node_s_records_can_be_asked_for(cluster: Cluster) -> None:
-    """Its own, or another's."""
+    """Its own, or another's; as with every other list, nobody else is asked, and a name that nobody has is an error."""
     for number in (1, 2, 3, 2):
         cluster.change(number, f"of-{number}")
-    for name, count in (("n1", 1), ("n2", 2), ("nobody", 0)):
-        assert [one["node"] for page in cluster.pages(10, name) for one in page.items] == [name] * count
+    for name, count in (("n1", 1), ("n2", 2)):
+        assert [one["node"] for one in cluster.shown(10, node=name)] == [name] * count
+    assert cluster.questions[1].asked == [2]
+    assert [one["node"] for one in cluster.verify(node="n3")["items"]] == ["n3"]
+    refused = cluster.ask("audit", node="nobody")
+    assert (refused.status, "nobody" in refused.json["detail"]) == (404, True)
+
+
+def test_a_node_that_misses_a_page_goes_on_where_it_was(cluster: Cluster) -> None:
+    """What was shown of it before is not shown twice."""
+    for number in (2, 2, 1, 1, 2, 1):
+        cluster.change(number, "x")
+    first = cluster.ask("audit", limit=2).json
+    cluster.questions[1].instead = {2: "node 2 gave no answer in time"}
+    second = cluster.ask("audit", limit=1, after=first["after"]).json
+    cluster.questions[1].instead = {}
+    third = cluster.ask("audit", after=second["after"]).json
+    found = [[(one["node"], one["seq"]) for one in page["items"]] for page in (first, second, third)]
+    assert found == [[("n1", 3), ("n2", 3)], [("n1", 2)], [("n1", 1), ("n2", 2), ("n2", 1)]]
 
 
 def test_changes_are_found_by_who_and_by_a_part(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,12 +127,10 @@ def test_changes_are_found_by_who_and_by_a_part(cluster: Cluster, monkeypatch: p
     for at in range(30):
         cluster.change(at % 3 + 1, "Bans" if at % 7 == 0 else "users")
     outcome(start(cluster.auditors[1].note("bob", "viewer", "::1", "POST", "bans", 403)))
-    found = {
-        wanted: [one["path"] for page in cluster.pages(3, wanted=wanted) for one in page.items]
-        for wanted in (Wanted(contains="bANs"), Wanted(who="bob"), Wanted(refused=True), Wanted(who="eve"))
-    }
-    assert list(map(len, found.values())) == [6, 1, 1, 0]
-    assert found[Wanted(contains="bANs")].count("Bans") == 5
+    found = [one["path"] for one in cluster.shown(3, contains="bANs")]
+    assert (len(found), found.count("Bans")) == (6, 5)
+    assert len(cluster.shown(3, who="bob")) == len(cluster.shown(3, refused="true")) == 1
+    assert cluster.shown(3, who="eve") == []
 
 
 def test_who_does_not_answer_is_named(cluster: Cluster) -> None:
@@ -136,53 +141,41 @@ def test_who_does_not_answer_is_named(cluster: Cluster) -> None:
     cluster.members.append(MemberInfo(7, "n7", 1, "1.2", "dead", draining=False, clients=0))
     cluster.members.append(MemberInfo(8, "n8", 1, "1.2", "gone", draining=False, clients=0))
     (page,) = cluster.pages(10)
-    assert [one["node"] for one in page.items] == ["n1"]
-    assert [(one.node, one.reason) for one in page.missing] == [
+    assert [one["node"] for one in page["items"]] == [one["node"] for one in page["kept"]] == ["n1"]
+    assert [(one["node"], one["reason"]) for one in page["missing"]] == [
         ("n2", "node 2 gave no answer in time"),
         ("n3", "its answer cannot be understood"),
         ("n7", "it is dead"),
     ]
-    verified = outcome(start(cluster.logs[0].verify(None)))
-    assert ([one.node for one in verified.items], len(verified.missing)) == (["n1"], 3)
+    verified = cluster.verify()
+    assert ([one["node"] for one in verified["items"]], len(verified["missing"])) == (["n1"], 3)
 
 
 def test_every_chain_is_verified(cluster: Cluster) -> None:
     """A forged record of any node is found at all; a hash may be of any of them."""
     for number in (1, 2, 3, 3):
         cluster.change(number, "x")
-    before = outcome(start(cluster.logs[0].verify(None)))
-    assert (before.whole, [(one.node, one.records) for one in before.items]) == (
+    before = cluster.verify()
+    assert (before["whole"], [(one["node"], one["records"]) for one in before["items"]]) == (
         True,
         [("n1", 1), ("n2", 1), ("n3", 2)],
     )
-    assert outcome(start(cluster.logs[1].verify(before.items[2].head))).whole
-    unknown = outcome(start(cluster.logs[1].verify("00")))
-    assert (unknown.whole, unknown.fault) == (False, "no record has the hash 00")
+    assert cluster.verify(2, hash=before["items"][2]["head"])["whole"]
+    unknown = cluster.verify(2, hash="00")
+    assert (unknown["whole"], unknown["fault"]) == (False, "no record has the hash 00")
     (path,) = (cluster.folder / "n3").glob("*.jsonl")
     path.write_text(path.read_text().replace('"ann"', '"bob"', 1))
-    for log in cluster.logs:
-        after = outcome(start(log.verify(None)))
-        assert (after.whole, after.fault) == (False, "n3: record 1 was changed")
+    for number in (1, 2, 3):
+        after = cluster.verify(number)
+        assert (after["whole"], after["fault"]) == (False, "n3: record 1 was changed")
 
 
-def test_a_node_of_an_older_version_says_nothing_of_what_it_has_removed(cluster: Cluster) -> None:
-    """Its records count all the same."""
-    cluster.change(1, "x")
-    page: dict[str, Any] = {"records": [{"seq": 1, "time": "1"}], "more": False}
-    verified = {"whole": True, "records": 1, "first": 1, "last": 1, "head": "aa", "fault": "", "found": True}
-    for number, name in ((2, "n2"), (3, "n3")):
-        cluster.questions[number].later = {
-            audit_everywhere.PAGE: partial(answer, {**page, "node": name}),
-            audit_everywhere.VERIFY: partial(answer, {**verified, "node": name}),
-        }
-    (shown,) = cluster.pages(10)
-    assert ([one["node"] for one in shown.items], [one.node for one in shown.kept]) == (["n1", "n2", "n3"], ["n1"])
-    found = outcome(start(cluster.logs[0].verify("aa")))
-    assert (found.whole, [len(one.kept) for one in found.items], found.missing) == (True, [1, 0, 0], ())
-
-
-async def answer(said: object, _: bytes) -> bytes:
-    return json.dumps(said).encode()
+def test_reading_all_records_may_take_longer_than_a_page(cluster: Cluster) -> None:
+    """Of other nodes: what does not answer in time is missing, and that is a verdict."""
+    within = cluster.questions[1].within
+    cluster.pages(10)
+    cluster.verify()
+    assert within == [5.0, 20.0]
 
 
 def test_ctl_shows_all_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +183,7 @@ def test_ctl_shows_all_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) 
     for number in (1, 2, 3):
         cluster.change(number, f"of-{number}")
     ctl = Ctl(monkeypatch)
-    browser = make_browser(FakeView(), token=None, further=(AuditResources(cluster.logs[0]),))
+    browser = cluster.browsers[0]
     ctl.node = Node("http://node:18083", TOKEN, MemoryOpener(browser))
     listed = ctl.run("audit", "list")
     assert [line.split()[1] for line in listed.stdout.splitlines()] == ["NODE", "n3", "n2", "n1"]
@@ -205,7 +198,7 @@ def test_ctl_shows_all_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) 
     assert ctl.run("audit", "list", "--refused", "--json").stdout.strip() == "[]"
     cluster.questions[1].instead = {}
     assert [line.split()[1] for line in ctl.lines("audit", "list", "--contains", "of-2")] == ["NODE", "n2"]
-    assert browser.request("GET", "/api/v1/audit?after=n1", headers={"Authorization": f"Bearer {TOKEN}"}).status == 400
+    assert cluster.ask("audit", after="n1").status == 400
 
 
 @pytest.mark.parametrize("depth", [65, 300, 600, 960, 3000])

@@ -31,8 +31,8 @@ NAMES = ("n1", "n2", "n3")
 class Questions:
     """One node's way to ask the others."""
 
-    def __init__(self, cluster: Cluster, number: int) -> None:
-        self._cluster = cluster
+    def __init__(self, of_all: Mapping[int, Questions], number: int) -> None:
+        self._of_all = of_all
         self._number = number
         self.later: dict[str, Callable[[bytes], Awaitable[bytes]]] = {}
         #: What is answered in place of the truth.
@@ -40,15 +40,17 @@ class Questions:
         #: Set: nobody answers before it fires.
         self.gate: Deferred[None] | None = None
         self.asked: list[int] = []
+        #: Seconds that were given.
+        self.within: list[float] = []
 
     async def ask_all(
         self, name: str, body: bytes, within: float, only: Collection[int] | None = None
     ) -> Mapping[int, bytes | str]:
-        assert within > 0
+        self.within.append(within)
         if self.gate is not None:
             await self.gate
         found: dict[int, bytes | str] = {}
-        for number, one in self._cluster.questions.items():
+        for number, one in self._of_all.items():
             if number != self._number and (only is None or number in only):
                 self.asked.append(number)
                 found[number] = self.instead.get(number) or await self._answer(one, name, body)
@@ -106,7 +108,8 @@ class Cluster:
         self.members = [
             MemberInfo(number, name, 1, "1.2", "up", draining=False, clients=0) for number, name in enumerate(NAMES, 1)
         ]
-        self.questions = {number: Questions(self, number) for number in (1, 2, 3)}
+        self.questions: dict[int, Questions] = {}
+        self.questions |= {number: Questions(self.questions, number) for number in (1, 2, 3)}
         self.views = {name: FakeView() for name in NAMES}
         self.own = {name: Own(name) for name in NAMES}
         self.desks = {name: FakeDesk() for name in NAMES}

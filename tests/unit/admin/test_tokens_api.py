@@ -187,7 +187,7 @@ def test_every_change_is_written_down_and_what_only_looks_is_not(site: Site) -> 
         ("plant", "POST", "publish", 403),
         ("admin.token", "POST", "tokens", 200),
     ]
-    assert records[0]["node"] == "node-1"
+    assert records[0]["node"] == "n1"
     assert records[0]["time"] == "1970-01-12T13:46:40.000+00:00"
     whole = "".join(path.read_text() for path in site.folder.rglob("*.jsonl"))
     assert '\\"topic\\": \\"t\\"' in whole

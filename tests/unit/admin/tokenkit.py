@@ -11,7 +11,6 @@ import pytest
 
 from iot_mqtt.admin.access_resources import AuditResources, TokenResources
 from iot_mqtt.admin.audit import AuditLog
-from iot_mqtt.admin.audit_everywhere import AuditEverywhere
 from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.admin.callers import RootToken, Tokens
 from iot_mqtt.admin.site import Gate
@@ -49,8 +48,8 @@ class Site:
 
         self.browser = make_browser(
             FakeView(),
-            further=(TokenResources(self.tokens), AuditResources(AuditEverywhere(self.log, "node-1", tuple))),
-            gate=Gate(self.tokens, Auditor(self.log, "node-1", lambda: self.now)),
+            further=(TokenResources(self.tokens), AuditResources(self.log, "n1")),
+            gate=Gate(self.tokens, Auditor(self.log, "n1", lambda: self.now)),
         )
         self.ctl.node = Node("http://node:18083", TOKEN, MemoryOpener(self.browser))
 

@@ -1,6 +1,6 @@
 /** What was changed, by whom; and whether the records are whole, and from when on they are there. */
 import { useState } from "preact/hooks";
-import { api, type Problem } from "../core/api";
+import { api, type Missing, type Problem } from "../core/api";
 import { number, time } from "../core/format";
 import { t } from "../core/i18n";
 import { lines } from "../core/legible";
@@ -14,6 +14,8 @@ import { Head, Panel } from "../ui/parts";
 import { type Column, DataTable } from "../ui/table";
 import type { Page } from ".";
 import type { AuditPage, AuditRecord, Kept, Verified } from "./settings/types";
+
+type Answer = Verified & { missing?: Missing[] };
 
 const moment = (text: string) => time(Date.parse(text) / 1000);
 const at = (one: AuditRecord) => moment(one.time);
@@ -112,13 +114,13 @@ function Audit() {
 /** A hash that was noted once has to be in the chain still. */
 function Verify() {
   const [hash, setHash] = useState("");
-  const [found, setFound] = useState<Verified>();
+  const [found, setFound] = useState<Answer>();
   const [problem, setProblem] = useState<Problem>();
   const verify = async (event: Event) => {
     event.preventDefault();
     setProblem(undefined);
     try {
-      setFound(await api.get<Verified>("audit/verify", { hash }));
+      setFound(await api.get<Answer>("audit/verify", { hash }));
     } catch (error) {
       setProblem(problemOf(error));
     }

@@ -66,7 +66,6 @@ export interface Kept {
 export interface AuditPage {
   items: AuditRecord[];
   after: string | null;
-  missing: { node: string; reason: string }[];
   kept: (Kept & { node: string })[];
 }
 
@@ -78,7 +77,6 @@ export interface NodeVerified {
   last: number;
   head: string;
   fault: string;
-  /** Empty of a node of an older version. */
   kept: Kept[];
 }
 
@@ -87,7 +85,6 @@ export interface Verified {
   whole: boolean;
   fault: string;
   items: NodeVerified[];
-  missing: { node: string; reason: string }[];
 }
 
 export interface Alarm {
