@@ -118,7 +118,7 @@ def version(data_dir: str | None) -> None:
     click.echo(f"runs {form()}")
     if data_dir is not None:
         from iot_mqtt.app.data_format import FORMAT, FormatRefused, format_of
-        from iot_mqtt.grid.engine import FORMAT as GRID_FORMAT
+        from iot_mqtt.grid.engine_format import FORMAT as GRID_FORMAT
         from iot_mqtt.grid.faults import OpenFault
         from iot_mqtt.grid.format_look import grid_format
 

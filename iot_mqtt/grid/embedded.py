@@ -27,17 +27,16 @@ from iot_mqtt import native
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.grid.disk import measure
 from iot_mqtt.grid.engine import Engine
+from iot_mqtt.grid.engine_commits import Commit, Copy, Done, Following, Merge, Removal, Renewal, Swap
 from iot_mqtt.grid.faults import OpenFault
 from iot_mqtt.grid.syncing import Syncing
 from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.ports.alarms import Alarm
 from iot_mqtt.ports.disk import DiskUse
-from iot_mqtt.ports.grid import CacheName, Operation, Pair, WriteBatch
+from iot_mqtt.ports.grid import CacheName, Pair, WriteBatch
 from iot_mqtt.thread_bridge import Cross, Finish, TurnBridge
 
 log = logging.getLogger(__name__)
-
-Done = Callable[[BaseException | None], None]
 
 #: Operations after which a physical batch takes no further commit: its CPU part holds the interpreter lock.
 TURN_OPERATIONS: Final = 2000
@@ -49,112 +48,6 @@ BULKY: Final = TAGS[CacheName.LOG]
 #: Seconds until the database is opened anew after a failure: first, and at most.
 RETRY_FIRST: Final = 0.25
 RETRY_LAST: Final = 2.0
-
-
-class _Commit:
-    """A batch on its way; the thread sets ``error``, the reactor calls ``finish``."""
-
-    __slots__ = ("operations", "done", "fence", "error")
-
-    def __init__(self, operations: Sequence[Operation], done: Done, fence: int) -> None:
-        self.operations = operations
-        self.done = done
-        self.fence = fence
-        self.error: BaseException | None = None
-
-    def merge(self, changes: dict[bytes, bytes | None], prefixes: list[bytes], engine: Engine) -> None:
-        """Add to the physical batch, which removes the prefixes first; a later operation on a key takes the place
-        of an earlier one.
-        """
-        native.merge(changes, self.operations, TAGS)
-
-    def finish(self) -> None:
-        self.done(self.error)
-
-
-class _Swap(_Commit):
-    """A compare-and-set: decided in its place in the order, against the batch that it becomes part of."""
-
-    __slots__ = ("expected", "swapped")
-
-    def __init__(self, operation: Operation, expected: bytes | None, done: Done, fence: int) -> None:
-        super().__init__((operation,), done, fence)
-        self.expected = expected
-        self.swapped = False
-
-    def merge(self, changes: dict[bytes, bytes | None], prefixes: list[bytes], engine: Engine) -> None:
-        cache, key, _ = self.operations[0]
-        tagged = TAGS[cache] + key
-        if tagged in changes:
-            present = changes[tagged]
-        else:
-            present = None if tagged.startswith(tuple(prefixes)) else engine.get(tagged)
-        self.swapped = present == self.expected
-        if self.swapped:
-            super().merge(changes, prefixes, engine)
-
-
-class _Removal(_Commit):
-    """Everything under a prefix, in its place in the order: what the batch has put there so far goes too."""
-
-    __slots__ = ("prefix",)
-
-    def __init__(self, prefix: bytes, done: Done, fence: int) -> None:
-        super().__init__((), done, fence)
-        self.prefix = prefix
-
-    def merge(self, changes: dict[bytes, bytes | None], prefixes: list[bytes], engine: Engine) -> None:
-        for key in [key for key in changes if key.startswith(self.prefix)]:
-            del changes[key]
-        prefixes.append(self.prefix)
-
-
-class _Copy(_Commit):
-    """Everything that was committed before it, as a database of its own."""
-
-    __slots__ = ("target",)
-
-    def __init__(self, target: Path, done: Done, fence: int) -> None:
-        super().__init__((), done, fence)
-        self.target = target
-
-    def merge(self, changes: dict[bytes, bytes | None], prefixes: list[bytes], engine: Engine) -> None:
-        try:
-            engine.copy(self.target)
-        except OSError as error:  # nothing of what is committed with it suffers
-            self.error = error
-
-
-class _Merge(_Commit):
-    """A step of giving room back; ``after`` is then where the next one begins, None: there is none."""
-
-    __slots__ = ("after",)
-
-    def __init__(self, after: bytes, done: Done, fence: int) -> None:
-        super().__init__((), done, fence)
-        self.after: bytes | None = after
-
-    def merge(self, changes: dict[bytes, bytes | None], prefixes: list[bytes], engine: Engine) -> None:
-        assert self.after is not None
-        self.after = engine.merge(self.after)
-
-
-class _Renewal(_Commit):
-    """Another log in the place of one that was removed."""
-
-    __slots__ = ()
-
-    def merge(self, changes: dict[bytes, bytes | None], prefixes: list[bytes], engine: Engine) -> None:
-        engine.renew_log()
-
-
-class _Following(_Commit):
-    """A synced batch that is in the log alone, because RocksDB would have had to wait: readable when it is over."""
-
-    __slots__ = ()
-
-    def merge(self, changes: dict[bytes, bytes | None], prefixes: list[bytes], engine: Engine) -> None:
-        engine.follow()
 
 
 class EmbeddedGrid:
@@ -174,20 +67,20 @@ class EmbeddedGrid:
     ) -> None:
         """``syncing``: what the reactor's own commits are synced by; None: the grid's thread does everything."""
         self._engine = engine
-        self._bridge: TurnBridge[_Commit] = TurnBridge("grid", self._turn, cross, TURN_OPERATIONS)
+        self._bridge: TurnBridge[Commit] = TurnBridge("grid", self._turn, cross, TURN_OPERATIONS)
         self._retry = retry
         self._monotonic = monotonic
         self._accepting = False
         self._failed = False
         self._closed: Deferred[None] | None = None
-        self._late: list[_Commit] = []
+        self._late: list[Commit] = []
         # The reactor's count of failures, and the thread's: a commit from before a failure fails with it.
         self._fence = 0
         self._thread_fence = 0
         self._syncing = syncing
         #: What the reactor has written itself, and what came until the end of that was told.
-        self._begun: _Commit | None = None
-        self._held: list[tuple[_Commit, int]] = []
+        self._begun: Commit | None = None
+        self._held: list[tuple[Commit, int]] = []
         #: Why it could not be read after it was begun.
         self._unread: Unavailable | None = None
         #: Another log is under way, as that of before was removed.
@@ -220,7 +113,7 @@ class EmbeddedGrid:
         if self._engine.log_removed and not self._renewing:
             log.error("the grid's log in %s was removed: what it had is written out", self._engine.directory)
             self._renewing = True
-            self._submit(_Renewal((), self._renewed, self._fence), TURN_OPERATIONS)
+            self._submit(Renewal((), self._renewed, self._fence), TURN_OPERATIONS)
 
     def _renewed(self, error: BaseException | None) -> None:
         self._renewing = False
@@ -255,26 +148,26 @@ class EmbeddedGrid:
     def commit_soon(self, batch: WriteBatch, done: Done) -> None:
         """Commit and call ``done`` later, in the reactor thread; see the port for the contract."""
         operations = batch.operations
-        commit = _Commit(operations, done, self._fence)
+        commit = Commit(operations, done, self._fence)
         if not self._begin_now(commit):
             self._submit(commit, len(operations) + 1)
 
     async def compare_and_set(self, cache: CacheName, key: bytes, expected: bytes | None, value: bytes | None) -> bool:
         waiting: Deferred[None] = Deferred()
-        swap = _Swap((cache, key, value), expected, partial(_settle, waiting), self._fence)
+        swap = Swap((cache, key, value), expected, partial(_settle, waiting), self._fence)
         self._submit(swap, 2)
         await waiting
         return swap.swapped
 
     async def remove_prefix(self, cache: CacheName, prefix: bytes) -> None:
         waiting: Deferred[None] = Deferred()
-        self._submit(_Removal(TAGS[cache] + prefix, partial(_settle, waiting), self._fence), 1)
+        self._submit(Removal(TAGS[cache] + prefix, partial(_settle, waiting), self._fence), 1)
         await waiting
 
     async def copy(self, target: Path) -> None:
         """Make a grid directory in ``target``, which has all that is committed by now; raises ``OSError``."""
         waiting: Deferred[None] = Deferred()
-        self._submit(_Copy(target, partial(_settle, waiting), self._fence), TURN_OPERATIONS)
+        self._submit(Copy(target, partial(_settle, waiting), self._fence), TURN_OPERATIONS)
         await waiting
 
     async def make_room(self) -> None:
@@ -282,7 +175,7 @@ class EmbeddedGrid:
         after: bytes | None = b""
         while after is not None:
             waiting: Deferred[None] = Deferred()
-            step = _Merge(after, partial(_settle, waiting), self._fence)
+            step = Merge(after, partial(_settle, waiting), self._fence)
             self._submit(step, TURN_OPERATIONS)
             await waiting
             after = step.after
@@ -305,7 +198,7 @@ class EmbeddedGrid:
 
     # In the reactor thread.
 
-    def _begin_now(self, commit: _Commit) -> bool:
+    def _begin_now(self, commit: Commit) -> bool:
         """Write a small commit here, and have it synced without the grid's thread, which is idle: what belongs to it
         may be used. False: nothing was done, and the thread has to do it.
         """
@@ -336,21 +229,21 @@ class EmbeddedGrid:
             self._unread = error
         return True
 
-    def _sync_over(self, commit: _Commit, number: int) -> None:
+    def _sync_over(self, commit: Commit, number: int) -> None:
         error, self._unread = self._unread, None
         self._synced(commit, Unavailable(f"the grid cannot write: {os.strerror(number)}") if number else error)
 
-    def _synced(self, commit: _Commit, error: Unavailable | None) -> None:
+    def _synced(self, commit: Commit, error: Unavailable | None) -> None:
         self._begun = None
         if error is not None:
             commit.error = error
             self._break(error)
             # The thread is to know of it, and to open the database anew when it is time.
-            self._bridge.put(_Commit((), _told, self._fence), 1)
+            self._bridge.put(Commit((), _told, self._fence), 1)
         behind = error is None and self._engine.behind
         if behind:
             # It is over when it can be read: before those that came meanwhile.
-            self._bridge.put(_Following(commit.operations, commit.done, commit.fence), 1)
+            self._bridge.put(Following(commit.operations, commit.done, commit.fence), 1)
         held, self._held = self._held, []
         for one in held:
             self._bridge.put(*one)
@@ -359,7 +252,7 @@ class EmbeddedGrid:
         if not behind:
             self._over([commit])()
 
-    def _submit(self, commit: _Commit, weight: int) -> None:
+    def _submit(self, commit: Commit, weight: int) -> None:
         if self._accepting and self._begun is not None:
             self._held.append((commit, weight))
         elif self._accepting:
@@ -371,7 +264,7 @@ class EmbeddedGrid:
             if self._closed is None:
                 self._bridge.hand(self._refuse_late)
 
-    def _finished(self, commits: list[_Commit], fence: int, failed: bool) -> None:
+    def _finished(self, commits: list[Commit], fence: int, failed: bool) -> None:
         """A turn is on disk, or failed: tell everybody, in the order they came."""
         self._fence, self._failed = fence, failed
         for commit in commits:
@@ -417,20 +310,20 @@ class EmbeddedGrid:
         self._engine.close()
         return self._ended
 
-    def _turn(self, commits: list[_Commit]) -> Finish:
+    def _turn(self, commits: list[Commit]) -> Finish:
         if self._broken is not None and self._monotonic() >= self._retry_at:
             self._reopen()
         self._write(commits)
         return self._over(commits)
 
-    def _over(self, commits: list[_Commit]) -> Finish:
+    def _over(self, commits: list[Commit]) -> Finish:
         """What the reactor is to be told of commits that are over: how they went, and how the disk is."""
         return partial(self._finished, commits, self._thread_fence, self._broken is not None)
 
-    def _write(self, commits: list[_Commit]) -> None:
+    def _write(self, commits: list[Commit]) -> None:
         changes: dict[bytes, bytes | None] = {}
         prefixes: list[bytes] = []
-        live: list[_Commit] = []
+        live: list[Commit] = []
         try:
             for commit in commits:
                 if self._broken is not None:
@@ -481,7 +374,7 @@ class EmbeddedGrid:
         self._bridge.patience = self._delay
 
 
-def _finish(commit: _Commit) -> None:
+def _finish(commit: Commit) -> None:
     try:
         commit.finish()
     except Exception:

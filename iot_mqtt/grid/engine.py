@@ -15,11 +15,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from errno import ENOSPC
 from functools import partial
-from os import fsync, posix_fallocate, strerror
+from os import fsync, posix_fallocate
 from pathlib import Path
-from struct import Struct
 from threading import Event
 from typing import Final, cast
 
@@ -37,25 +35,18 @@ from iot_mqtt.errors import Corrupt, Unavailable
 from iot_mqtt.grid import engine_options
 from iot_mqtt.grid.commit_log import DAMAGED, CommitLog, pending, segments, set_aside
 from iot_mqtt.grid.commit_record import decode, encode
-from iot_mqtt.grid.disk import left_on
-from iot_mqtt.grid.engine_faults import damage, damaged, stalled
+from iot_mqtt.grid.engine_faults import damage, open_fault, stalled
+from iot_mqtt.grid.engine_format import TAGGED_KEY, missing_format
 from iot_mqtt.grid.engine_options import MERGED_BYTES, WRITE_BUFFER_BYTES
-from iot_mqtt.grid.faults import Damaged, InUse, OpenFault, TooNew
+from iot_mqtt.grid.faults import Damaged
 from iot_mqtt.grid.garbage import next_range, tables
 from iot_mqtt.grid.own_directory import OwnDirectory
 from iot_mqtt.grid.owner_file import OwnerFile
-from iot_mqtt.grid.tags import TAGS
 from iot_mqtt.ports.alarms import Alarm, AlarmKind
-from iot_mqtt.ports.grid import CacheName, Pair
+from iot_mqtt.ports.grid import Pair
 from iot_mqtt.whole_files import sync_directory
 
 log = logging.getLogger(__name__)
-
-#: Major: an older version cannot read it. Minor: it can, and skips what it does not know. 2: with a log of our own.
-FORMAT: Final = (2, 0)
-FORMAT_KEY: Final = b"format"
-_FORMAT = Struct(">4sHH")
-_MAGIC: Final = b"IMQG"
 
 #: RocksDB's file that is there as long as its database is.
 CURRENT: Final = "CURRENT"
@@ -119,7 +110,7 @@ class Engine:
             self._recover()
         except Unavailable as error:
             self.close()
-            raise self._fault(error.__cause__ or error) from error
+            raise open_fault(self.directory, error.__cause__ or error, self._owner) from error
         except BaseException:
             self.close()
             raise
@@ -445,7 +436,7 @@ class Engine:
         try:
             return Rdict(str(self.directory), settings, {"default": settings}, AccessType.read_write())
         except Exception as error:
-            raise self._fault(error) from error
+            raise open_fault(self.directory, error, self._owner) from error
 
     def _recover(self) -> None:
         """Bring everything that is durable into tables, and begin with an empty log.
@@ -469,37 +460,13 @@ class Engine:
         self._aside = sorted(self.directory.glob(f"commits-*{DAMAGED}"))
         self._log.restart(self._lsn + 1)
 
-    def _fault(self, error: BaseException) -> OpenFault:
-        text = str(error)
-        if "/LOCK:" in text:
-            return InUse(f"{self.directory} is in use{self._owner.named}: two brokers cannot share a data directory")
-        if found := damaged(self.directory, text):
-            return found
-        left = f"; {left_on(self.directory)}" if strerror(ENOSPC) in text else ""
-        return OpenFault(f"{self.directory} cannot be opened: {text}{left}")
-
     def _missing_format(self) -> dict[bytes, bytes | None] | None:
         """The format record, unless it is there; raises ``OpenFault``."""
-        key = TAGS[CacheName.META] + FORMAT_KEY
-        record = self.get(key)
+        record = self.get(TAGGED_KEY)
         if record is None and self.page(b"", b"", 1, 0):
             raise Damaged(self.directory, "there are entries but no format record")
-        major, minor = (0, 0) if record is None else read_format(self.directory, record)
-        if major > FORMAT[0]:
-            raise TooNew(
-                f"{self.directory} was written by a later iot-mqtt (format {major}.{minor}; this one reads up to "
-                f"{FORMAT[0]}.x): start that version, or another data directory"
-            )
-        # Missing where it is new, or of a version that left the log to RocksDB, which has read it by now.
-        return {key: _FORMAT.pack(_MAGIC, *FORMAT)} if major < FORMAT[0] else None
-
-
-def read_format(directory: Path, record: bytes) -> tuple[int, int]:
-    """What a format record says; raises ``Damaged``."""
-    if len(record) < _FORMAT.size or not record.startswith(_MAGIC):
-        raise Damaged(directory, "the format record is unreadable")
-    _, major, minor = _FORMAT.unpack_from(record)
-    return major, minor
+        missing = missing_format(self.directory, record)
+        return None if missing is None else {TAGGED_KEY: missing}
 
 
 def _behind(prefix: bytes) -> bytes:

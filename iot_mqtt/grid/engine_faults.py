@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from errno import ENOSPC
+from os import strerror
 from pathlib import Path
 from typing import Final
 
-from iot_mqtt.grid.faults import Damaged
+from iot_mqtt.grid.disk import left_on
+from iot_mqtt.grid.faults import Damaged, InUse, OpenFault
+from iot_mqtt.grid.owner_file import OwnerFile
 
 _CORRUPTION: Final = "Corruption: "
 _TABLE: Final = re.compile(r"[^/\s]+\.sst")
@@ -26,8 +30,19 @@ def damage(text: str) -> tuple[str, str] | None:
     return "one of its files" if name is None else name[0], text.removeprefix(_CORRUPTION).splitlines()[0]
 
 
-def damaged(directory: Path, text: str) -> Damaged | None:
-    """Why a directory cannot be opened whose files are not as RocksDB has left them; None: another trouble."""
+def open_fault(directory: Path, error: BaseException, owner: OwnerFile) -> OpenFault:
+    """Why a directory cannot be opened."""
+    text = str(error)
+    if "/LOCK:" in text:
+        return InUse(f"{directory} is in use{owner.named}: two brokers cannot share a data directory")
+    if found := _damaged(directory, text):
+        return found
+    left = f"; {left_on(directory)}" if strerror(ENOSPC) in text else ""
+    return OpenFault(f"{directory} cannot be opened: {text}{left}")
+
+
+def _damaged(directory: Path, text: str) -> Damaged | None:
+    """Where its files are not as RocksDB has left them; None: another trouble."""
     if missing := _MISSING.search(text):
         return Damaged(directory, f"{missing[1]} is missing")
     if "creating a new Db" in text:

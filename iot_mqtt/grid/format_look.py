@@ -8,10 +8,8 @@ from tempfile import TemporaryDirectory
 
 from rocksdict import AccessType, Options, Rdict
 
-from iot_mqtt.grid.engine import FORMAT_KEY, read_format
+from iot_mqtt.grid.engine_format import TAGGED_KEY, read_format
 from iot_mqtt.grid.faults import Damaged, OpenFault
-from iot_mqtt.grid.tags import TAGS
-from iot_mqtt.ports.grid import CacheName
 
 #: What the entries are in.
 _DATA = re.compile(r"CURRENT|(MANIFEST|OPTIONS)-\d+|\d+\.(sst|log)")
@@ -31,7 +29,7 @@ def grid_format(directory: Path) -> tuple[int, int] | None:
         except Exception as error:
             raise OpenFault(f"{directory} cannot be opened: {error}") from error
         try:
-            record = grid.get(TAGS[CacheName.META] + FORMAT_KEY)
+            record = grid.get(TAGGED_KEY)
         finally:
             grid.close()
     if record is None:

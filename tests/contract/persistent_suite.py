@@ -17,7 +17,7 @@ from tempfile import TemporaryFile
 
 import pytest
 
-from iot_mqtt.grid.engine import FORMAT_KEY
+from iot_mqtt.grid.engine_format import FORMAT_KEY
 from iot_mqtt.grid.faults import Damaged, InUse, OpenFault, TooNew
 from iot_mqtt.ports.grid import CacheName
 from tests.contract import child, writer

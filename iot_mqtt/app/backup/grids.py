@@ -15,7 +15,8 @@ from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.data_lock import holding
 from iot_mqtt.app.grid_note import refuse_member
 from iot_mqtt.grid.embedded import EmbeddedGrid
-from iot_mqtt.grid.engine import FORMAT_KEY, Engine
+from iot_mqtt.grid.engine import Engine
+from iot_mqtt.grid.engine_format import FORMAT_KEY
 from iot_mqtt.grid.faults import InUse, OpenFault
 from iot_mqtt.pipeline import ReactorClock
 from iot_mqtt.ports.filling import FILLING_KEY, Unfinished, refuse_unfinished

@@ -69,7 +69,7 @@ from iot_mqtt.devices.letters import Letters
 from iot_mqtt.errors import ReasonCode, Refused, Unavailable
 from iot_mqtt.grid.devices import GridDeviceStore
 from iot_mqtt.grid.directory import POLL_SECONDS, GridDirectory
-from iot_mqtt.grid.engine import FORMAT as GRID_FORMAT
+from iot_mqtt.grid.engine_format import FORMAT as GRID_FORMAT
 from iot_mqtt.grid.log import GridLog
 from iot_mqtt.metrics.exposition import Collector as MetricsCollector
 from iot_mqtt.metrics.exposition import Metrics

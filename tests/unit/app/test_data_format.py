@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from iot_mqtt import __version__
 from iot_mqtt.app.cli import main
 from iot_mqtt.app.data_format import FILE, FORMAT, DataFormat, FormatRefused, format_of, prepare
-from iot_mqtt.grid.engine import FORMAT as GRID_FORMAT
 from iot_mqtt.grid.engine import Engine
+from iot_mqtt.grid.engine_format import FORMAT as GRID_FORMAT
 
 
 def test_a_directory_without_the_file_is_the_first(tmp_path: Path) -> None:
