@@ -81,7 +81,7 @@ installed() {
 
 # What is compiled, and what constants were taken from.
 sources() {
-    digest setup.py requirements/build.lock iot_mqtt/native/*.pyx iot_mqtt/compiled.{py,txt}
+    digest setup.py requirements/build.lock iot_mqtt/native/*.{pyx,pxd} iot_mqtt/compiled.{py,txt}
     cat iot_mqtt/compiled.{txt,digests} 2>/dev/null | sed -n 's/^\(iot_mqtt[^ ]*\).*/\1/p' | sort -u | xargs cat 2>/dev/null \
         | sha256sum
 }

@@ -11,28 +11,11 @@ from cpython.tuple cimport PyTuple_GET_ITEM
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.string cimport memcpy
 
+from iot_mqtt.native.checksum cimport crc32_of, make_crc_table
+from iot_mqtt.native.slots cimport held, is_acyclic, member, new_instance, put
+
 cdef extern from *:
     """
-    #include <structmember.h>
-    static Py_ssize_t slot_at(PyObject *descriptor) {
-        PyMemberDef *member;
-        if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type))
-            return -1;
-        member = ((PyMemberDescrObject *)descriptor)->d_member;
-        return member->type == T_OBJECT_EX ? member->offset : -1;
-    }
-    static PyObject *slot(PyObject *self, Py_ssize_t offset) {
-        return *(PyObject **)((char *)self + offset);
-    }
-    static void put(PyObject *self, Py_ssize_t offset, PyObject *value) {
-        PyObject **at = (PyObject **)((char *)self + offset), *before = *at;
-        Py_INCREF(value);
-        *at = value;
-        Py_XDECREF(before);
-    }
-    static PyObject *new_instance(PyObject *type) {
-        return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, 0);
-    }
     /* Of a class that is a tuple's and has nothing else. */
     static PyObject *new_tuple(PyObject *type, PyObject *a, PyObject *b, PyObject *c, PyObject *d) {
         PyObject *made = ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, 4);
@@ -45,47 +28,13 @@ cdef extern from *:
         PyTuple_SET_ITEM(made, 3, d);
         return made;
     }
-    /* What is in no cycle, nor ever will be: the collector need not look at it. */
-    static void is_acyclic(PyObject *one) {
-        PyObject_GC_UnTrack(one);
-    }
     static int is_plain_tuple(PyObject *type) {
         PyTypeObject *one = (PyTypeObject *)type;
         return PyType_IsSubtype(one, &PyTuple_Type) && one->tp_basicsize == PyTuple_Type.tp_basicsize;
     }
-    static uint32_t crc_table[8][256];
-    static void make_crc_table(void) {
-        uint32_t n, k, c;
-        for (n = 0; n < 256; n++) {
-            for (c = n, k = 0; k < 8; k++)
-                c = c & 1 ? c >> 1 ^ 0xEDB88320u : c >> 1;
-            crc_table[0][n] = c;
-        }
-        for (n = 0; n < 256; n++)
-            for (k = 1; k < 8; k++)
-                crc_table[k][n] = crc_table[k - 1][n] >> 8 ^ crc_table[0][crc_table[k - 1][n] & 255];
-    }
-    /* As zlib's, eight bytes at a time; a call of that one takes longer than most pages do here. */
-    static uint32_t crc32_of(const unsigned char *p, Py_ssize_t size) {
-        uint32_t c = 0xFFFFFFFFu;
-        for (; size >= 8; size -= 8, p += 8)
-            c = crc_table[7][(c ^ p[0]) & 255] ^ crc_table[6][(c >> 8 ^ p[1]) & 255]
-                ^ crc_table[5][(c >> 16 ^ p[2]) & 255] ^ crc_table[4][c >> 24 ^ p[3]]
-                ^ crc_table[3][p[4]] ^ crc_table[2][p[5]] ^ crc_table[1][p[6]] ^ crc_table[0][p[7]];
-        for (; size > 0; size--, p++)
-            c = c >> 8 ^ crc_table[0][(c ^ *p) & 255];
-        return ~c;
-    }
     """
-    void make_crc_table()
-    unsigned int crc32_of(const unsigned char* p, Py_ssize_t size)
     bint is_plain_tuple(object type)
     object new_tuple(object type, object a, object b, object c, object d)
-    Py_ssize_t slot_at(object descriptor)
-    PyObject* slot(object self, Py_ssize_t offset)
-    void put(object self, Py_ssize_t offset, object value)
-    object new_instance(object type)
-    void is_acyclic(object one)
 
 ctypedef unsigned char Byte
 
@@ -93,22 +42,6 @@ make_crc_table()
 
 cdef Py_ssize_t CHECK = 5, HEAD = 27
 cdef long long NUMBER = (1 << 24) - 1
-
-
-cdef Py_ssize_t member(owner, name) except -1:
-    """Where a slot is."""
-    cdef Py_ssize_t offset = slot_at(getattr(owner, name))
-    if offset < 0:
-        raise TypeError(f"{owner.__name__}.{name} is not a slot")
-    return offset
-
-
-cdef inline object held(owner, Py_ssize_t offset):
-    """What is in a slot."""
-    cdef PyObject* found = slot(owner, offset)
-    if found is NULL:
-        raise AttributeError("a slot is empty")
-    return <object>found
 
 
 cdef inline int add(owner, Py_ssize_t offset, long long amount) except -1:

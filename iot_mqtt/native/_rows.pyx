@@ -4,38 +4,7 @@
 from cpython.dict cimport PyDict_GetItem
 from cpython.object cimport PyObject
 
-cdef extern from *:
-    """
-    #include <structmember.h>
-    static Py_ssize_t slot_at(PyObject *descriptor) {
-        PyMemberDef *member;
-        if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type))
-            return -1;
-        member = ((PyMemberDescrObject *)descriptor)->d_member;
-        return member->type == T_OBJECT_EX ? member->offset : -1;
-    }
-    static PyObject *slot(PyObject *self, Py_ssize_t offset) {
-        return *(PyObject **)((char *)self + offset);
-    }
-    """
-    Py_ssize_t slot_at(object descriptor)
-    PyObject* slot(object self, Py_ssize_t offset)
-
-
-cdef Py_ssize_t member(owner, name) except -1:
-    """Where a slot is."""
-    cdef Py_ssize_t offset = slot_at(getattr(owner, name))
-    if offset < 0:
-        raise TypeError(f"{owner.__name__}.{name} is not a slot")
-    return offset
-
-
-cdef inline object held(owner, Py_ssize_t offset):
-    """What is in a slot."""
-    cdef PyObject* found = slot(owner, offset)
-    if found is NULL:
-        raise AttributeError("a run is not complete")
-    return <object>found
+from iot_mqtt.native.slots cimport held, member
 
 
 cdef class RowReader:

@@ -14,61 +14,10 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.string cimport memchr, memcmp, memcpy
 
 from iot_mqtt.errors import MqttError
+from iot_mqtt.native.checksum cimport crc32_of, make_crc_table
+from iot_mqtt.native.slots cimport is_acyclic, member, new_instance, put_first
 
 ctypedef const unsigned char* Bytes
-
-cdef extern from *:
-    """
-    #include <structmember.h>
-    #include <stdint.h>
-    static Py_ssize_t slot_offset(PyObject *descriptor) {
-        PyMemberDef *member;
-        if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type))
-            return -1;
-        member = ((PyMemberDescrObject *)descriptor)->d_member;
-        return member->type == T_OBJECT_EX ? member->offset : -1;
-    }
-    static PyObject *new_instance(PyObject *type) {
-        return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, 0);
-    }
-    static void set_slot(PyObject *self, Py_ssize_t offset, PyObject *value) {
-        Py_INCREF(value);
-        *(PyObject **)((char *)self + offset) = value;
-    }
-    /* What is in no cycle, nor ever will be: the collector need not look at it. */
-    static void is_acyclic(PyObject *one) {
-        PyObject_GC_UnTrack(one);
-    }
-    static uint32_t crc_table[8][256];
-    static void make_crc_table(void) {
-        uint32_t n, k, c;
-        for (n = 0; n < 256; n++) {
-            for (c = n, k = 0; k < 8; k++)
-                c = c & 1 ? c >> 1 ^ 0xEDB88320u : c >> 1;
-            crc_table[0][n] = c;
-        }
-        for (n = 0; n < 256; n++)
-            for (k = 1; k < 8; k++)
-                crc_table[k][n] = crc_table[k - 1][n] >> 8 ^ crc_table[0][crc_table[k - 1][n] & 255];
-    }
-    /* As zlib's, eight bytes at a time. */
-    static uint32_t crc32_of(const unsigned char *p, Py_ssize_t size) {
-        uint32_t c = 0xFFFFFFFFu;
-        for (; size >= 8; size -= 8, p += 8)
-            c = crc_table[7][(c ^ p[0]) & 255] ^ crc_table[6][(c >> 8 ^ p[1]) & 255]
-                ^ crc_table[5][(c >> 16 ^ p[2]) & 255] ^ crc_table[4][c >> 24 ^ p[3]]
-                ^ crc_table[3][p[4]] ^ crc_table[2][p[5]] ^ crc_table[1][p[6]] ^ crc_table[0][p[7]];
-        for (; size > 0; size--, p++)
-            c = c >> 8 ^ crc_table[0][(c ^ *p) & 255];
-        return ~c;
-    }
-    """
-    void make_crc_table()
-    unsigned int crc32_of(Bytes p, Py_ssize_t size)
-    Py_ssize_t slot_offset(object descriptor)
-    object new_instance(object type)
-    void set_slot(object self, Py_ssize_t offset, object value)
-    void is_acyclic(object one)
 
 make_crc_table()
 
@@ -323,21 +272,21 @@ cdef class Scanner:
         run = new_instance(self._run)
         is_acyclic(run)
         is_acyclic(ids)
-        set_slot(run, self.at_head, head)
-        set_slot(run, self.at_topic, topic)
-        set_slot(run, self.at_raw, raw)
-        set_slot(run, self.at_properties, properties)
-        set_slot(run, self.at_five, five)
+        put_first(run, self.at_head, head)
+        put_first(run, self.at_topic, topic)
+        put_first(run, self.at_raw, raw)
+        put_first(run, self.at_properties, properties)
+        put_first(run, self.at_five, five)
         if pos == 0 and here == end:
-            set_slot(run, self.at_wire, data)
+            put_first(run, self.at_wire, data)
         else:
-            set_slot(run, self.at_wire, PyBytes_FromStringAndSize(<const char*>p + pos, here - pos))
-        set_slot(run, self.at_count, count)
-        set_slot(run, self.at_ids, ids)
-        set_slot(run, self.at_longest, longest)
-        set_slot(run, self.at_prefix, prefix)
-        set_slot(run, self.at_payloads, None)
-        set_slot(run, self.at_forwardable, None)
+            put_first(run, self.at_wire, PyBytes_FromStringAndSize(<const char*>p + pos, here - pos))
+        put_first(run, self.at_count, count)
+        put_first(run, self.at_ids, ids)
+        put_first(run, self.at_longest, longest)
+        put_first(run, self.at_prefix, prefix)
+        put_first(run, self.at_payloads, None)
+        put_first(run, self.at_forwardable, None)
         PyList_Append(items, run)
         return here
 
@@ -511,10 +460,10 @@ cdef class Scanner:
             pos = stop
         if ids:
             run = new_instance(self._ack)
-            set_slot(run, self.at_type, self._ack_types[(head >> 4) - 4])
-            set_slot(run, self.at_ack_ids, ids)
-            set_slot(run, self.at_reason, self._success)
-            set_slot(run, self.at_ack_properties, self._none)
+            put_first(run, self.at_type, self._ack_types[(head >> 4) - 4])
+            put_first(run, self.at_ack_ids, ids)
+            put_first(run, self.at_reason, self._success)
+            put_first(run, self.at_ack_properties, self._none)
             PyList_Append(items, run)
         return pos
 
@@ -596,14 +545,14 @@ cdef class PageReader:
                 return None
             logged = new_instance(self._logged)
             is_acyclic(logged)
-            set_slot(logged, self.at_reference, tuple.__new__(
+            put_first(logged, self.at_reference, tuple.__new__(
                 self._reference, (generation, stream, base + number, messages)
             ))
-            set_slot(logged, self.at_run, run)
-            set_slot(logged, self.at_topic, run.topic)
-            set_slot(logged, self.at_publisher, publisher)
-            set_slot(logged, self.at_arrived, time_at(p + at + 9))
-            set_slot(logged, self.at_origin, self._nobody)
+            put_first(logged, self.at_run, run)
+            put_first(logged, self.at_topic, run.topic)
+            put_first(logged, self.at_publisher, publisher)
+            put_first(logged, self.at_arrived, time_at(p + at + 9))
+            put_first(logged, self.at_origin, self._nobody)
             found.append(logged)
             at += RUN_HEAD + name + size
         return found
@@ -897,26 +846,18 @@ cdef class Messages:
             topic = PyBytes_FromStringAndSize(<const char*>p + at + 2, topic_size - 2)
             whole = topic_size - 2 + PyBytes_GET_SIZE(properties) + at + size - payload
             message = new_instance(self._kind)
-            set_slot(message, self.at_topic, topic)
-            set_slot(message, self.at_payload, PyBytes_FromStringAndSize(<const char*>p + payload, at + size - payload))
-            set_slot(message, self.at_qos, qos)
-            set_slot(message, self.at_retain, retain)
-            set_slot(message, self.at_properties, properties)
-            set_slot(message, self.at_expires, expires)
-            set_slot(message, self.at_publisher, publisher)
-            set_slot(message, self.at_size, whole)
+            put_first(message, self.at_topic, topic)
+            put_first(message, self.at_payload, PyBytes_FromStringAndSize(<const char*>p + payload, at + size - payload))
+            put_first(message, self.at_qos, qos)
+            put_first(message, self.at_retain, retain)
+            put_first(message, self.at_properties, properties)
+            put_first(message, self.at_expires, expires)
+            put_first(message, self.at_publisher, publisher)
+            put_first(message, self.at_size, whole)
             PyDict_SetItem(found, topic, message)
             total += whole
             at += size
         return found, total
-
-
-cdef Py_ssize_t member(owner, name) except -1:
-    """Where a slot is."""
-    cdef Py_ssize_t offset = slot_offset(getattr(owner, name))
-    if offset < 0:
-        raise TypeError(f"{owner.__name__}.{name} is not a slot")
-    return offset
 
 
 def payloads(bytes wire not None, Py_ssize_t count, Py_ssize_t prefix):
