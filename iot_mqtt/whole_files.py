@@ -11,10 +11,11 @@ from typing import BinaryIO
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
+def new_file(path: Path, *, secret: bool = False) -> Iterator[BinaryIO]:
     """There under its name when it is whole and on the disk, and not before.
 
-    It is for whom the file was that it replaces: owner, group and mode stay. A new one is for its owner alone.
+    It is for whom the file was that it replaces: owner, group and mode stay. A new one is for its owner alone, and so
+    is a ``secret``, whatever was there.
     """
     part = path.with_name(f".{path.name}.part")
     try:
@@ -26,7 +27,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         raise
     try:
         with os.fdopen(descriptor, "wb") as file:
-            if path.exists():
+            if not secret and path.exists():
                 _give_as(path.stat(), file.fileno())
             yield file
             file.flush()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import hmac
-import os
 import secrets
 from pathlib import Path
 
 from iot_mqtt.plain_files import read_plain
+from iot_mqtt.whole_files import new_file
 
 TOKEN_FILE = "admin.token"  # noqa: S105 - the name of the file, not the token
 ADDRESS_FILE = "admin.url"
@@ -70,16 +70,8 @@ def _read(path: Path) -> str | None:
 
 
 def _write(path: Path, text: str) -> None:
-    """All or nothing, mode 0600 from the first byte on."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(f"{text}\n")
-            file.flush()
-            os.fsync(descriptor)
-        temporary.replace(path)
+        with new_file(path, secret=True) as file:
+            file.write(f"{text}\n".encode())
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from error

@@ -72,3 +72,13 @@ def test_what_cannot_be_made_is_told_by_the_name_that_was_given(tmp_path: Path) 
     with pytest.raises(FileNotFoundError) as caught:
         write(tmp_path / "nowhere" / "file")
     assert caught.value.filename == str(tmp_path / "nowhere" / "file")
+
+
+def test_a_secret_is_for_its_owner_alone_whoever_could_read_what_was_there(tmp_path: Path) -> None:
+    """As it would be if it were new."""
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o644)
+    with new_file(path, secret=True) as file:
+        file.write(b"new")
+    assert (mode(path), path.read_bytes()) == (0o600, b"new")

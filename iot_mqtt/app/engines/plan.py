@@ -18,6 +18,7 @@ from typing import Literal, get_args
 from iot_mqtt.app.engines.certificates import Pem, files_of
 from iot_mqtt.app.engines.errors import EngineError
 from iot_mqtt.app.engines.ports import HOST, Ports
+from iot_mqtt.whole_files import new_file
 
 KindName = Literal["ignite", "zookeeper", "kafka"]
 #: What each server listens on, with the port that its makers gave it; but for Ignite's own 47500 and 47100, which Linux
@@ -108,10 +109,8 @@ class Plan:
 
     def write(self, file: Path) -> None:
         """Whole or not at all, and for the owner's eyes: the token is in it."""
-        beside = file.with_suffix(".new")
-        beside.touch(mode=0o600)
-        beside.write_text(json.dumps({"version": _VERSION, **asdict(self)}, indent=2), encoding="utf-8")
-        beside.replace(file)
+        with new_file(file, secret=True) as out:
+            out.write(json.dumps({"version": _VERSION, **asdict(self)}, indent=2).encode())
 
     def of(self, kind: KindName) -> tuple[Member, ...]:
         return tuple(member for member in self.members if member.kind == kind)

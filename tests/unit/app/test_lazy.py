@@ -99,6 +99,7 @@ def test_a_command_at_work_loads_the_client_of_the_api_alone(tmp_path: Path) -> 
         "iot_mqtt.compiled",
         "iot_mqtt.plain_files",
         "iot_mqtt.secrecy",
+        "iot_mqtt.whole_files",
     }
     assert "iot_mqtt.app.ctl.node" in imported
     assert _foreign(imported) <= {"iot_mqtt", "click", "yaml", "_yaml"}
