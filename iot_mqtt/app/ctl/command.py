@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -119,3 +120,17 @@ def delete_command(group: click.Group, name: str, path: str, done: str, help: st
     def command(node: Node, as_json: bool, **given: object) -> None:
         node.delete(*(part.format(**given) for part in parts))
         print_done({done: given[argument]}, as_json)
+
+
+def assigned(texts: Iterable[str], form: str) -> dict[str, Any]:
+    """What stands as ``form``, such as ``TAG=VALUE``, by name; a value is JSON, or else text."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{text!r} is not {form}")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from iot_mqtt.app.ctl.command import delete_command, limit_option, list_command, on_node
+from iot_mqtt.app.ctl.command import assigned, delete_command, limit_option, list_command, on_node
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import (
@@ -228,7 +227,7 @@ def shadow_get(node: Node, as_json: bool, target: str) -> None:
 @on_node
 def shadow_set(node: Node, as_json: bool, target: str, values: tuple[str, ...], version: int | None) -> None:
     """Desire TAG=VALUE ... of TARGET; values are JSON, or else text. `null` takes a tag away."""
-    order: dict[str, Any] = {"desired": dict(map(_pair, values))}
+    order: dict[str, Any] = {"desired": assigned(values, "TAG=VALUE")}
     if version is not None:
         order["version"] = version
     _print_shadow(node.post("shadows", target, body=order), as_json)
@@ -241,13 +240,3 @@ delete_command(
     "forgotten",
     "Forget what TARGET reported, and whose device it is: another user's may report from then on.",
 )
-
-
-def _pair(text: str) -> tuple[str, Any]:
-    tag, equals, value = text.partition("=")
-    if not tag or not equals:
-        raise CtlError(f"{text!r} is not TAG=VALUE")
-    try:
-        return tag, json.loads(value)
-    except ValueError:
-        return tag, value

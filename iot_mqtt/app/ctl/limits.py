@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
+from iot_mqtt.app.ctl.command import assigned, delete_command, list_command, on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import Column, fields, plain, print_columns, print_items
 
@@ -63,7 +62,7 @@ def limits_set(node: Node, as_json: bool, name: str, limits: tuple[str, ...], **
     class                 device or application
     """  # noqa: D301 - a sign of click's
     body = {what: value for what, value in who.items() if value is not None}
-    print_columns(_RULES, node.post("limits", name, body=body | dict(map(assignment, limits))), as_json)
+    print_columns(_RULES, node.post("limits", name, body=body | assigned(limits, "LIMIT=VALUE")), as_json)
 
 
 delete_command(limits, "remove", "limits/{name}", "removed", "Take the document NAME away.")
@@ -78,14 +77,3 @@ def limits_explain(node: Node, as_json: bool, user: str | None, client: str, gro
     """Say what a client may use up, and who says so."""
     body: dict[str, Any] = {"client": client, "groups": list(groups)} | ({} if user is None else {"user": user})
     print_items(SAID, node.post("auth", "limits", body=body)["items"], as_json)
-
-
-def assignment(text: str) -> tuple[str, Any]:
-    """``name=value``: a number where it looks like one."""
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise click.UsageError(f"{text!r} is not LIMIT=VALUE")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
-from iot_mqtt.app.ctl.limits import assignment
+from iot_mqtt.app.ctl.command import assigned, delete_command, list_command, on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.passwords import ask_password, password_stdin_option
 from iot_mqtt.app.terminal import Column, Json, fields, plain, print_columns, together
@@ -124,7 +123,7 @@ def users_client_ids(node: Node, as_json: bool, user: str, patterns: tuple[str, 
 @on_node
 def users_limits(node: Node, as_json: bool, user: str, limits: tuple[str, ...]) -> None:
     """Set the limits of USER to exactly these; none take all away. `ctl limits set --help` lists them."""
-    _show(node.post("users", user, body={"limits": dict(map(assignment, limits))}), as_json)
+    _show(node.post("users", user, body={"limits": assigned(limits, "LIMIT=VALUE")}), as_json)
 
 
 delete_command(users, "delete", "users/{user}", "deleted", "Delete USER, and disconnect who is in, on every node.")

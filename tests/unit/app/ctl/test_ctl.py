@@ -81,7 +81,16 @@ def test_what_is_not_there_is_exit_code_1(ctl: Ctl, command: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize(
-    "command", [("clients",), ("clients", "nothing"), ("publish", "a"), ("publish", "a", "b", "--qos", "3")]
+    "command",
+    [
+        ("clients",),
+        ("clients", "nothing"),
+        ("publish", "a"),
+        ("publish", "a", "b", "--qos", "3"),
+        ("shadow", "set", "gw/a", "speed"),
+        ("limits", "set", "a", "=1"),
+        ("users", "limits", "ann", "rate"),
+    ],
 )
 def test_a_wrong_command_is_exit_code_2(ctl: Ctl, command: tuple[str, ...]) -> None:
     """As everywhere."""
