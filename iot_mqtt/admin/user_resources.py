@@ -12,18 +12,12 @@ from iot_mqtt.admin.limit_schemas import limits_object, said_limit, shown
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of
 from iot_mqtt.auth.chain import Said
+from iot_mqtt.auth.limit_book import LimitsDesk
 from iot_mqtt.auth.service import Access
 from iot_mqtt.auth.user_desk import Changes, UserDesk, UserInfo
 from iot_mqtt.ports.access import ConnectAttempt, Denied, Principal
-from iot_mqtt.ports.limits import Said as LimitSaid
 
 _TEXT: Json = {"type": "string"}
-
-
-class Limited(Protocol):
-    """Knows what a client may use up, and who says so."""
-
-    def explain(self, who: Principal) -> list[LimitSaid]: ...
 
 
 class Prospects(Protocol):
@@ -119,7 +113,7 @@ class UserResources(Resource):
 class AuthResources(Resource):
     """Who would be let in, and by which link."""
 
-    def __init__(self, access: Access, limits: Limited, prospects: Prospects) -> None:
+    def __init__(self, access: Access, limits: LimitsDesk, prospects: Prospects) -> None:
         self._access = access
         self._limits = limits
         self._prospects = prospects
