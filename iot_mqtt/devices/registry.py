@@ -190,11 +190,11 @@ class Devices:
 
     # Devices.
 
-    def seen(self, gateway: str, device: str, *, readings: int = 1, at: int | None = None) -> None:
-        """Something came of a device; ``at``: in milliseconds since 1970, None: now."""
+    def seen(self, gateway: str, device: str, *, readings: int = 1) -> None:
+        """Something came of a device."""
         key = (gateway, device)
         seen = self._seen.get(key)
-        now = self._clock.wall() if at is None else at / 1000
+        now = self._clock.wall()
         if seen is None:
             seen = Seen(StoredDevice(gateway, device, now, now))
             if not self._put(key, seen):

@@ -35,7 +35,6 @@ class Delivery:
         retain: bool = False,
         identifiers: tuple[int, ...] = (),
         sequence: int = 0,
-        ticket: int = 0,
         origin: object | None = None,
     ) -> None:
         self.message = message
@@ -43,7 +42,7 @@ class Delivery:
         self.retain = retain
         self.identifiers = identifiers
         self.sequence = sequence
-        self.ticket = ticket
+        self.ticket = 0
         self.packet_id = 0
         #: True once it left on any connection; a later send carries DUP [MQTT-3.3.1-1].
         self.sent = False

@@ -183,7 +183,7 @@ class Notes:
     def left(self, gateway: str, peer: str = "") -> None:
         self.log.append(("left", gateway))
 
-    def seen(self, gateway: str, device: str, *, readings: int = 1, at: int | None = None) -> None:
+    def seen(self, gateway: str, device: str, *, readings: int = 1) -> None:
         self.log.append(("seen", gateway, device, readings))
 
     def values(self, gateway: str, device: str, values: Mapping[str, Value] | bytes, at: int) -> None:
