@@ -57,6 +57,8 @@ class Commits:
         self._meanwhile: list[Callable[[], None]] = []
         self._settling: list[tuple[int, Deferred[None]]] = []
         self.on_committed: Callable[[], None] = _nothing
+        #: See the port.
+        self.outage: Callable[[], str | None] = _none
 
     @property
     def latest(self) -> int:
@@ -66,12 +68,12 @@ class Commits:
     @property
     def failing(self) -> bool:
         """See the port."""
-        return self._committer.failing
+        return self._committer.failing or self.outage() is not None
 
     @property
     def trouble(self) -> str | None:
         """See the port."""
-        return self._committer.trouble
+        return self._committer.trouble or self.outage()
 
     def enlist(self, place: CommitOrder, participant: CommitParticipant) -> None:
         assert place not in self._participants, f"two participants as {place.name}"
@@ -194,6 +196,11 @@ class Commits:
 
 def _nothing() -> None:
     """Nobody waits for commits yet."""
+
+
+def _none() -> str | None:
+    """It can be reached."""
+    return None
 
 
 def _raise(error: BaseException) -> None:

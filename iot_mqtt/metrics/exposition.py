@@ -197,7 +197,8 @@ class _LogCollector(FactsCollector[LogInfo]):
         yield from counters(facts, _LOG_COUNTERS)
         text = "0: there is room; 1: 80 % of it are used; 2: what would be stored is refused."
         yield gauge("disk_alarm", text, _DISK_LEVELS[facts.disk_level])
-        yield gauge("grid_failing", "1 while the grid takes no writes.", facts.trouble is not None)
+        text = "1 while the grid takes no writes, or cannot be reached."
+        yield gauge("grid_failing", text, facts.trouble is not None)
 
 
 def _listeners(listeners: Iterable[ListenerFacts]) -> Iterator[Family]:

@@ -14,10 +14,10 @@ class BrokerInfo:
     node_id: str
     version: str
     started_at: float
-    #: Every listener accepts, all that is stored is loaded, and newcomers are let in.
+    #: Every listener accepts, all that is stored is loaded, newcomers are let in, and the grid can be reached.
     ready: bool
-    #: "serving", "draining", "drained", "rebalancing", "apart" (not part of the cluster now), or "not_ready" (it
-    #: starts, or stops).
+    #: "serving", "draining", "drained", "rebalancing", "apart" (not part of the cluster now, or out of reach of the
+    #: grid), or "not_ready" (it starts, or stops).
     state: str
     clients: int
     sessions: int

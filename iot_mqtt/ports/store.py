@@ -198,11 +198,18 @@ class Store(Protocol):
 
     @property
     def failing(self) -> bool:
-        """True while commits fail; the reason is in ``trouble``."""
+        """True while commits fail, or would; the reason is in ``trouble``."""
         ...
 
     @property
     def trouble(self) -> str | None: ...
+
+    @property
+    def outage(self) -> Callable[[], str | None]:
+        """Says why the grid cannot be reached, once that has lasted for some seconds, whether or not anything is to be
+        committed; None: it can.
+        """
+        ...
 
     @property
     def latest(self) -> int: ...

@@ -139,6 +139,8 @@ class Service:
         self._grid = make_grid(config, reactor) if self._cluster is None else self._cluster.grid
         alone = self._cluster is None
         self._store = make_store(self._grid, self._life_clock, self.counters, alone=alone)
+        if self._cluster is not None:
+            self._store.outage = self._cluster.grid.outage
         self.directory = GridDirectory(self._grid, self.clock)
         self._bans = BanBook(self.directory, self.clock, config.node.id)
         chains = {name: listener.auth_chain for name, listener in config.enabled_listeners.items()}

@@ -105,7 +105,7 @@ def make_view(
         cluster=cluster,
         dropped=DroppedView(broker.counters.recent, attempts, breathe),
         prospects=broker.prospects,
-        refuses=lambda: broker.clients.door.refusing is not None,
+        refuses=lambda: broker.clients.door.refusing is not None or broker.store.outage() is not None,
         uplink=uplink,
         alarms=[
             alarms,

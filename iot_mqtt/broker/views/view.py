@@ -42,7 +42,7 @@ class View:
         uplink: Callable[[], UplinkInfo | None],
         alarms: Sequence[Callable[[], tuple[Alarm, ...]]],
     ) -> None:
-        """``formats``: of what the node keeps; ``refuses``: whether newcomers are not let in; ``uplink``: what leaves
+        """``formats``: of what the node keeps; ``refuses``: whether nobody should come here; ``uplink``: what leaves
         towards the data platform, None if nothing does; ``alarms``: who has something to say to an operator.
         """
         self._identity = {"node_id": node_id, "version": version, "started_at": started_at, **formats}

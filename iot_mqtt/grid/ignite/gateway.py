@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 Identity = tuple[int, int]
 NOBODY: Final[Identity] = (0, 0)
 MOST_CONNECTIONS: Final = 0xFFFF_FFFF
+#: Seconds without a connection that are an outage: another gateway welcomes a node in less.
+OUTAGE: Final = 2.0
 
 
 class Gateway:
@@ -60,6 +62,8 @@ class Gateway:
         self.on_fenced: Callable[[str], None] = _ignore
         #: Why there is no connection; None while there is one.
         self.trouble: str | None = None
+        # Since when there is none, while there is none.
+        self._without_since = clock.monotonic()
         #: Why this gateway will not talk to us at all, for a person to put right.
         self.refusal: str | None = None
         self.fenced: str | None = None
@@ -72,7 +76,7 @@ class Gateway:
         self._running, self.refusal = True, None
         self._dialer.begin()
         self.messages.open = True
-        self.trouble = NOT_YET
+        self.trouble, self._without_since = NOT_YET, self._clock.monotonic()
         self._connect()
 
     async def stop(self) -> None:
@@ -121,6 +125,12 @@ class Gateway:
         """How many there are, as the last gateway said."""
         return self.server_status.count
 
+    def outage(self) -> str | None:
+        """Why nothing can be written, once that has lasted; None: it can, or for a moment it cannot."""
+        if self.trouble is None or self._clock.monotonic() - self._without_since < OUTAGE:
+            return None
+        return str(self.failure())
+
     # Requests.
 
     def request(self, encode: Encode, answered: Answered, patience: float | None = None) -> None:
@@ -156,6 +166,8 @@ class Gateway:
         self._connection = None
         self.server_status.lost()
         was_there = connection.welcome is not None
+        if was_there:
+            self._without_since = self._clock.monotonic()
         renaming, self._renaming = self._renaming, False
         if was_there and self._running and not renaming:
             self.losses += 1

@@ -81,6 +81,10 @@ class IgniteGrid:
         """Whether a commit made now would be sent."""
         return self._open and self.gateway.connected
 
+    def outage(self) -> str | None:
+        """Why it cannot be written, while no gateway has been there for some seconds; None: one is, or was just now."""
+        return self.gateway.outage() if self._open else None
+
     # The life of the grid.
 
     async def open(self) -> None:

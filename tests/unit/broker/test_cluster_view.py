@@ -196,6 +196,24 @@ def test_what_is_degraded_is_said_in_words(facts: Cluster, expected: list[str]) 
     assert all(text.startswith(start) for text, start in zip(degraded, expected, strict=True)), degraded
 
 
+def test_a_grid_that_is_out_of_reach_is_told_though_nobody_waits_for_a_commit() -> None:
+    """Whoever comes would wait for ever: the node says so to people, to metrics and to load balancers."""
+    node, _ = clustered()
+    node.view.ready = True
+    assert node.view.serving
+    node.store.outage = lambda: "no connection to a gateway: no welcome in 10 s"
+    why = "no connection to a gateway: no welcome in 10 s"
+    assert node.view.alarms == (Alarm(AlarmKind.GRID, f"the grid does not take writes: {why}"),)
+    assert node.view.log.info().trouble == why
+    assert node.view.cluster.info().degraded == [
+        f"the grid does not take writes ({why}): nothing is acknowledged until it does"
+    ]
+    assert not node.view.serving
+    assert node.view.info().state == "apart"
+    node.store.outage = lambda: None
+    assert node.view.serving and node.view.alarms == ()
+
+
 def test_a_clock_that_is_wrong_is_an_alarm() -> None:
     """Whatever else is degraded is none: it is told by others, or passes."""
     node, together = clustered()

@@ -106,6 +106,25 @@ def test_a_lost_connection_is_made_again_at_once(pump: FakePump, grid: IgniteGri
     assert (grid.gateway.connects, grid.gateway.losses) == (2, 1)
 
 
+def test_an_outage_is_told_when_it_has_lasted(pump: FakePump, grid: IgniteGrid) -> None:
+    """A new connection is there in less; what the last attempt met is told, for as long as there is none."""
+    pump.servers.cut()
+    assert grid.outage() is None
+    pump.settle()
+    pump.servers.down.update(pump.servers.gateways)
+    pump.servers.cut()
+    pump.clock.advance(1.0)
+    pump.settle()
+    assert grid.outage() is None
+    pump.clock.advance(2.0)
+    pump.settle()
+    outage = grid.outage()
+    assert outage is not None and outage.startswith("no connection to a gateway: ") and "refused" in outage
+    pump.servers.down.clear()
+    pump.until(lambda: there(grid))
+    assert grid.outage() is None
+
+
 def test_how_many_servers_there_are_is_known_while_one_says_so(pump: FakePump, grid: IgniteGrid) -> None:
     """Of servers that cannot be reached nobody knows."""
     assert grid.servers == len(pump.servers.gateways) == 2
