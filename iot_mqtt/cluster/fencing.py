@@ -27,6 +27,16 @@ class SharedGrid(Grid, Protocol):
         """How many servers it has; None: not known now."""
         ...
 
+    @property
+    def read_trouble(self) -> str | None:
+        """Why the log cannot be read; None: it can, as far as is known."""
+        ...
+
+    @property
+    def read_failures(self) -> int:
+        """Reads of it that failed."""
+        ...
+
     async def identify(self, node: int, boot: int) -> None:
         """Write as this life of this node from now on."""
         ...

@@ -270,6 +270,8 @@ class ClusterNode:
             registry=self._registry.state.value,
             registry_trouble=self._registry.trouble,
             copies_missing=self._grid.copies_missing,
+            read_trouble=self._grid.read_trouble,
+            read_failures=self._grid.read_failures,
             grid_servers=self._grid.servers,
             routes=len(ours.digest),
             routes_version=ours.version,

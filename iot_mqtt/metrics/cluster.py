@@ -107,6 +107,8 @@ def _cluster(facts: ClusterStatus) -> Iterator[Family]:
     if facts.copies_missing is not None:
         text = "Partitions of the grid with fewer copies than they should have; no server may be lost meanwhile."
         yield gauge("grid_copies_missing", text, facts.copies_missing)
+    yield gauge("grid_reads_failing", "1 while the log cannot be read from the grid.", facts.read_trouble is not None)
+    yield counter("grid_read_failures", "Reads of the log that failed; they are repeated.", facts.read_failures)
     states = [((state,), facts.registry == state) for state in REGISTRY_STATES]
     yield samples(GaugeMetricFamily, "registry_state", "1 for the state that holds.", ("state",), states)
     yield from gauges(facts, _GAUGES, "cluster_")

@@ -24,6 +24,10 @@ class AlarmKind(Enum):
         "grid",
         "see the page of the cluster for the servers of the grid; nothing is acknowledged until it takes writes",
     )
+    GRID_READS = (
+        "grid_reads",
+        "see that this node reaches the ports of grid.ignite.addresses; messages stay in the log until it does",
+    )
     GRID_LOG_DAMAGED = (
         "grid_log_damaged",
         "restore a backup if what may be lost matters (iot-mqtt backup restore); then remove that file",

@@ -90,6 +90,10 @@ class ClusterStatus:
     registry_trouble: str | None
     #: Parts of the grid that have fewer copies than they should; None: not known now.
     copies_missing: int | None
+    #: Why this node cannot read the log from the grid; None: it can, as far as is known.
+    read_trouble: str | None
+    #: Reads of it that failed.
+    read_failures: int
     #: Servers of the grid; None: not known now.
     grid_servers: int | None
     routes: int

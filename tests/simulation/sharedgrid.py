@@ -88,6 +88,8 @@ class GridDoor:
         self.speed = Speed()
         self.copies_missing: int | None = 0
         self.servers: int | None = 3
+        self.read_trouble: str | None = None
+        self.read_failures = 0
         #: Nothing gets through; what is under way may or may not have had its effect.
         self.shut = False
         self.on_fenced: Callable[[str], None] = lambda _: None

@@ -106,7 +106,11 @@ class ClusterView:
         if self._node is None:
             return ()
         facts = self._node.status()
-        found = ((AlarmKind.CLOCK, _clocks(facts)), (AlarmKind.NODE_GONE, _gone(facts)))
+        found = (
+            (AlarmKind.GRID_READS, _unread(facts)),
+            (AlarmKind.CLOCK, _clocks(facts)),
+            (AlarmKind.NODE_GONE, _gone(facts)),
+        )
         return tuple(Alarm(kind, text) for kind, texts in found for text in texts)
 
     def info(self) -> ClusterInfo:
@@ -216,6 +220,7 @@ def _troubles(facts: ClusterStatus) -> Iterator[str]:
             f"the registry is {facts.registry} ({why}): clients whose session is elsewhere are refused, "
             "and no node is declared dead"
         )
+    yield from _unread(facts)
     if facts.copies_missing:
         yield (
             f"{facts.copies_missing} partitions of the grid have fewer copies than they should: until they are made, "
@@ -228,6 +233,14 @@ def _troubles(facts: ClusterStatus) -> Iterator[str]:
     shown = {peer.number for peer in facts.peers} | {one.number for one in facts.absent}
     for number in sorted(facts.dead.keys() - shown):
         yield _unclean(node_words(number))
+
+
+def _unread(facts: ClusterStatus) -> Iterator[str]:
+    if facts.read_trouble is not None:
+        yield (
+            f"the log cannot be read from the grid ({facts.read_trouble}): durable sessions get nothing that was "
+            "published while they were away or behind"
+        )
 
 
 def _gone(facts: ClusterStatus) -> Iterator[str]:

@@ -41,6 +41,8 @@ Done = Callable[[BaseException | None], None]
 LOOK: Final = 0.02
 #: Bytes that there are while nobody has said how many.
 UNKNOWN_ROOM: Final = 1 << 62
+#: Seconds after a read that failed in which it is told; whoever still wants to read has tried again by then.
+READ_FAILED: Final = 30.0
 #: Caches whose values may be large, and are read by a connection of their own: nobody waits behind them. An entry of
 #: these never changes while it is there.
 LARGE: Final = frozenset((CacheName.LOG, CacheName.LOG_INDEX))
@@ -75,11 +77,26 @@ class IgniteGrid:
         self._open = False
         self._closed: list[Deferred[None]] | None = None
         self._late: list[Done] = []
+        # When a read of large values failed last, and why; None: one has succeeded since.
+        self._unread: tuple[float, str] | None = None
+        #: Reads of large values that failed.
+        self.read_failures = 0
 
     @property
     def available(self) -> bool:
         """Whether a commit made now would be sent."""
         return self._open and self.gateway.connected
+
+    @property
+    def read_trouble(self) -> str | None:
+        """Why the log cannot be read; None: it can, as far as is known."""
+        if not self._open:
+            return None
+        if self.reader.trouble is not None:
+            return f"the grid cannot be reached: {self.reader.trouble}"
+        if self._unread is None or self._clock.monotonic() - self._unread[0] > READ_FAILED:
+            return None
+        return self._unread[1]
 
     def outage(self) -> str | None:
         """Why it cannot be written, while no gateway has been there for some seconds; None: one is, or was just now."""
@@ -227,7 +244,13 @@ class IgniteGrid:
     async def _get_many(self, cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
         if cache not in LARGE:
             return await self.pages.get_many(cache, keys)
-        values = await self.reader.get_many(cache, keys)
+        try:
+            values = await self.reader.get_many(cache, keys)
+        except Unavailable as error:
+            self.read_failures += 1
+            self._unread = self._clock.monotonic(), str(error)
+            raise
+        self._unread = None
         # One server has answered. If it was dropped and does not know yet, it has not heard of what the others have
         # acknowledged since: what it has is right, because it is written once; what it has not is asked of all.
         absent = [number for number, value in enumerate(values) if value is None]

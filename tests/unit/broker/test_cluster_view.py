@@ -159,6 +159,10 @@ PEER_2 = "n2 (number 2)"
         (replace(WELL, over="fenced", registry="lost"), ["this node is not one of the cluster any more (fenced)"]),
         (replace(WELL, copies_missing=37), ["37 partitions of the grid have fewer copies than they should"]),
         (replace(WELL, copies_missing=None), []),
+        (
+            replace(WELL, read_trouble="timed out"),
+            ["the log cannot be read from the grid (timed out): durable sessions get nothing"],
+        ),
         (replace(WELL, incompatible=("n9",)), ["n9 speaks no version of the links"]),
         (replace(WELL, dead={5: 1}), ["a node (number 5) is dead, and its sessions are being adopted"]),
         (
@@ -212,6 +216,15 @@ def test_a_grid_that_is_out_of_reach_is_told_though_nobody_waits_for_a_commit() 
     assert node.view.info().state == "apart"
     node.store.outage = lambda: None
     assert node.view.serving and node.view.alarms == ()
+
+
+def test_a_log_that_cannot_be_read_is_an_alarm() -> None:
+    """The grid takes writes all the same."""
+    node, together = clustered()
+    together.facts = replace(WELL, read_trouble="timed out")
+    (alarm,) = node.view.alarms
+    assert (alarm.kind, alarm.kind.value[0]) == (AlarmKind.GRID_READS, "grid_reads")
+    assert node.view.cluster.info().degraded == [alarm.text]
 
 
 def test_a_clock_that_is_wrong_is_an_alarm() -> None:

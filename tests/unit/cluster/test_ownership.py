@@ -29,6 +29,8 @@ class SharedMemory(MemoryGrid):
     """Notes who is fenced."""
 
     servers = copies_missing = 1
+    read_trouble: str | None = None
+    read_failures = 0
 
     def __init__(self) -> None:
         super().__init__()

@@ -109,6 +109,8 @@ class Cluster(ClusterStatus):
     registry: str = "connected"
     registry_trouble: str | None = None
     copies_missing: int | None = 0
+    read_trouble: str | None = None
+    read_failures: int = 4015
     grid_servers: int | None = 3
     routes: int = 4002
     routes_version: int = 7

@@ -60,6 +60,14 @@ def test_who_is_lacking_is_named_and_counted_among_the_known() -> None:
     assert samples["iot_mqtt_cluster_absent", (("peer", "4"), ("peer_name", "n4"), ("state", "stopped"))] == 1
 
 
+@pytest.mark.parametrize("trouble", [None, "timed out"])
+def test_a_log_that_cannot_be_read_is_a_gauge(trouble: str | None) -> None:
+    """Beside the count of reads that failed."""
+    samples = shown(replace(Cluster(), read_trouble=trouble))
+    assert samples["iot_mqtt_grid_reads_failing", ()] == (trouble is not None)
+    assert samples["iot_mqtt_grid_read_failures_total", ()] == 4015
+
+
 @pytest.mark.parametrize("state", ["connected", "suspended", "lost"])
 def test_the_registry_state_is_one_of_three(state: str) -> None:
     """One of them holds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import pytest
 
@@ -123,6 +124,43 @@ def test_an_outage_is_told_when_it_has_lasted(pump: FakePump, grid: IgniteGrid) 
     pump.servers.down.clear()
     pump.until(lambda: there(grid))
     assert grid.outage() is None
+
+
+def test_reads_that_fail_are_told_until_one_succeeds(
+    pump: FakePump, grid: IgniteGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They go another way than what is written. Whether a server refused them or none answers is all the same."""
+    assert (grid.read_trouble, grid.read_failures) == (None, 0)
+
+    async def refuse(cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
+        raise Unavailable("the grid cannot read: partitions are lost")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(grid.reader, "get_many", refuse)
+        with pytest.raises(Unavailable):
+            pump.run(grid.get(CacheName.LOG, b"k"))
+    assert (grid.read_trouble, grid.read_failures) == ("the grid cannot read: partitions are lost", 1)
+    assert pump.run(grid.get(CacheName.LOG, b"k")) is None
+    assert grid.read_trouble is None
+    grid.reader.trouble = "thin:1: timed out"
+    assert grid.read_trouble == "the grid cannot be reached: thin:1: timed out"
+
+
+def test_reads_that_nobody_tries_again_are_no_trouble_for_ever(
+    pump: FakePump, grid: IgniteGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever wants to read does so again and again; then nobody does any more."""
+
+    async def refuse(cache: CacheName, keys: Sequence[bytes]) -> list[bytes | None]:
+        raise Unavailable("no")
+
+    monkeypatch.setattr(grid.reader, "get_many", refuse)
+    with pytest.raises(Unavailable):
+        pump.run(grid.get(CacheName.LOG, b"k"))
+    pump.clock.advance(29.0)
+    assert grid.read_trouble == "no"
+    pump.clock.advance(2.0)
+    assert grid.read_trouble is None
 
 
 def test_how_many_servers_there_are_is_known_while_one_says_so(pump: FakePump, grid: IgniteGrid) -> None:
