@@ -2,18 +2,21 @@
 
 ::
 
-    ctl ─▶ one node ─ "rebalance" ─▶ every other member
-             │                          │   surplus of its own, by the list of members ─▶ Draining.shed
-             └──────── answers ◀────────┘
+    ctl ─▶ one node ─ "rebalance", a dry run ─▶ every other member
+             │ ◀──────── its clients now ─────────┘
+             └─ "rebalance", all counts ─▶ every other member
+             │                                    │   surplus of its own, by these counts ─▶ Draining.shed
+             │ ◀──────────── answers ─────────────┘
 
-The clients that a node sends away are told to go to the members with the fewest. A node that is being drained takes no
-part: its clients are on their way already, and it takes none.
+The counts are asked for first because the list of members has those of some seconds ago. The clients that a
+node sends away are told to go to the members with the fewest. A node that is being drained takes no part: its clients
+are on their way already, and it takes none.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 
 from iot_mqtt.broker.cluster.references import LeastLoaded
@@ -61,20 +64,24 @@ class Rebalancing:
 
     async def everywhere(self, rate: int | None, *, dry_run: bool) -> list[ShareInfo]:
         """Ask every node to do its part, this one included."""
-        asked = self._asking.ask_all(REBALANCE, json.dumps({"rate": rate, "dry_run": dry_run}).encode())
-        shares = [self.here(rate, dry_run=dry_run)]
-        names = {member.number: member for member in self._members()}
-        for number, answer in (await asked).items():
-            shares.append(_share(number, names.get(number), answer))
-        return sorted(shares, key=lambda share: share.number)
+        found = await self._ask({"rate": rate, "dry_run": True})
+        counts = {share.number: share.clients for share in found} | {self._number: self._clients()}
+        others = await self._ask({"rate": rate, "dry_run": dry_run, "counts": counts})
+        return sorted([self.here(rate, counts, dry_run=dry_run), *others], key=lambda share: share.number)
 
-    def here(self, rate: int | None, *, dry_run: bool) -> ShareInfo:
-        """This node's part."""
+    async def _ask(self, order: Mapping[str, object]) -> list[ShareInfo]:
+        """The parts of the others; of one that does not answer what is known of it."""
+        answers = await self._asking.ask_all(REBALANCE, json.dumps(order).encode())
+        names = {member.number: member for member in self._members()}
+        return [_share(number, names.get(number), answer) for number, answer in answers.items()]
+
+    def here(self, rate: int | None, counts: Mapping[int, int], *, dry_run: bool) -> ShareInfo:
+        """This node's part. ``counts``: clients that nodes have now, by number; of others what they have said last."""
         draining, clients = self._draining, self._clients()
         if draining.active:
             return self._own(clients, clients, 0, "it is being drained")
         others = [
-            self._references.clients_of(member)
+            self._references.clients_of(member, counts.get(member.number))
             for member in self._members()
             if member.number != self._number and not member.draining
         ]
@@ -94,7 +101,9 @@ class Rebalancing:
         rate = order["rate"]
         if rate is not None and not 1 <= int(rate) <= MAX_RATE:
             raise ValueError(f"a rate of {rate} clients a second")
-        return json.dumps(asdict(self.here(rate, dry_run=bool(order["dry_run"])))).encode()
+        # A node of the version before sends no counts.
+        counts = {int(number): int(count) for number, count in order.get("counts", {}).items()}
+        return json.dumps(asdict(self.here(rate, counts, dry_run=bool(order["dry_run"])))).encode()
 
 
 def _share(number: int, member: Member | None, answer: bytes | str) -> ShareInfo:

@@ -53,11 +53,13 @@ class LeastLoaded:
         self._note(chosen[0])
         return chosen[1]
 
-    def clients_of(self, member: Member) -> int:
-        """How many clients another node has, with those that are on their way to it."""
+    def clients_of(self, member: Member, counted: int | None = None) -> int:
+        """How many clients another node has, with those that are on their way to it. ``counted``: what it says now."""
         clients, since, sent = self._sent.get(member.number, (0, 0.0, 0))
         fresh = clients == member.clients and self._clock.monotonic() - since < ARRIVES_WITHIN
-        return member.clients + (sent if fresh else 0)
+        has = member.clients if counted is None else counted
+        arrived = max(0, has - member.clients)
+        return has + (max(0, sent - arrived) if fresh else 0)
 
     def _note(self, member: Member) -> None:
         on_their_way = self.clients_of(member) - member.clients

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -45,6 +46,9 @@ def test_a_rebalanced_cluster_stays_as_it_is() -> None:
         assert count - too_many <= max(count, -(-total // size))
     even = [313, 313, 312, 312]
     assert all(surplus(count, even[:place] + even[place + 1 :])[1] == 0 for place, count in enumerate(even))
+
+
+BAD_COUNTS = b'{"rate": 1, "dry_run": false, "counts": {"2": "x"}}'
 
 
 class Line:
@@ -97,7 +101,7 @@ class Two:
 
 @pytest.mark.parametrize("asked", [1, 2])
 def test_whichever_node_is_asked_the_one_with_too_many_sends_them_away(asked: int) -> None:
-    """Each counts its own clients; of the others it knows what they said last."""
+    """All are asked for their counts first."""
     two = Two()
     assert two.rebalance(asked)[0] == ShareInfo(1, "n1", 4, 2, 2, None)
     two.pass_time(1.0)
@@ -111,6 +115,22 @@ def test_a_dry_run_changes_nothing() -> None:
     assert [(share.number, share.surplus) for share in two.rebalance(dry_run=True)] == [(1, 2), (2, 0)]
     two.pass_time(1.0)
     assert two.nodes[0].broker.clients.connections.clients == 4
+
+
+@pytest.mark.parametrize("asked", [1, 2])
+def test_a_wave_of_clients_that_has_just_come_is_counted_everywhere(asked: int) -> None:
+    """Both have four: what each has said last, before they came, would have both send half of theirs away."""
+    two = Two()
+    for number in range(4):
+        two.nodes[1].connect(f"d{number}")
+    assert [(share.clients, share.mean, share.surplus) for share in two.rebalance(asked)] == [(4, 4, 0), (4, 4, 0)]
+
+
+def test_a_node_of_the_version_before_asks_without_counts() -> None:
+    """What is known of the others by the list does, then."""
+    two = Two()
+    answer = json.loads(two.lines[0].answers[REBALANCE](b'{"rate": 10, "dry_run": true}'))
+    assert (answer["mean"], answer["surplus"]) == (2, 2)
 
 
 def test_clients_on_their_way_are_not_sent_for_twice() -> None:
@@ -154,7 +174,9 @@ def test_a_node_that_does_not_answer_is_named(answer: bytes | str, note: str) ->
     assert (other.number, other.node_id, other.surplus, other.note) == (2, "n2", 0, note)
 
 
-@pytest.mark.parametrize("order", [b"", b"{}", b'{"rate": 0, "dry_run": false}', b'{"rate": "x", "dry_run": false}'])
+@pytest.mark.parametrize(
+    "order", [b"", b"{}", b'{"rate": 0, "dry_run": false}', b'{"rate": "x", "dry_run": false}', BAD_COUNTS]
+)
 def test_an_order_that_makes_no_sense_is_not_followed(order: bytes) -> None:
     """It raises, which the asker is told."""
     two = Two()
