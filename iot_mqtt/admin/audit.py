@@ -95,7 +95,7 @@ class AuditLog:
     @property
     def alarms(self) -> tuple[Alarm, ...]:
         """What an operator should do something about."""
-        return () if self.trouble is None else (Alarm(AlarmKind.AUDIT, f"{_HELD_UP}: {self.trouble}"),)
+        return () if self.trouble is None else (Alarm(AlarmKind.AUDIT, f"{_HELD_UP}: {self.trouble}", self.trouble),)
 
     async def look(self) -> None:
         """See whether a change could be written down. Called now and then, so that nobody has to try."""

@@ -21,6 +21,8 @@ from iot_mqtt.ports.clock import Clock, Timer
 
 log = logging.getLogger(__name__)
 
+_STAY: Final = "keys for tokens cannot be fetched, those of before stay: "
+
 #: Seconds between two fetches that tokens ask for, and until one that failed is tried again.
 SOONEST: Final = 10.0
 #: Bytes of a JWKS, and seconds that it may take.
@@ -53,7 +55,9 @@ class KeyRing:
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
-        return () if self.trouble is None else (Alarm(AlarmKind.ACCESS_SERVICE, self.trouble),)
+        if self.trouble is None:
+            return ()
+        return (Alarm(AlarmKind.ACCESS_SERVICE, self.trouble, self.trouble.removeprefix(_STAY)),)
 
     def now(self) -> tuple[TokenKey, ...]:
         return (*(key for file in self.files for key in file.content), *self._fetched)
@@ -100,7 +104,7 @@ class KeyRing:
 
     def _failed(self, failure: Failure) -> None:
         failure.trap(WebError, ValueError)
-        trouble = f"keys for tokens cannot be fetched, those of before stay: {failure.getErrorMessage()}"
+        trouble = _STAY + failure.getErrorMessage()
         if trouble != self.trouble:
             log.warning("%s", trouble)
         self.trouble = trouble

@@ -41,8 +41,9 @@ class Outage:
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
-        text = f"{self._service} does not answer: {self.cause}"
-        return () if self.cause is None else (Alarm(AlarmKind.ACCESS_SERVICE, text),)
+        if self.cause is None:
+            return ()
+        return (Alarm(AlarmKind.ACCESS_SERVICE, f"{self._service} does not answer: {self.cause}", self.cause),)
 
     def close(self) -> None:
         timer, self._timer = self._timer, None

@@ -403,13 +403,13 @@ class Letters:
         """What an operator has to know."""
         found = []
         if (trouble := self._inbox.trouble) is not None:
-            found.append(f"commands do not come from Kafka: {trouble}")
+            found.append(("commands do not come from Kafka", trouble))
         since = self._held_since
         if since is not None and self._clock.monotonic() - since >= TELL_AFTER:
-            found.append(f"commands from Kafka wait: {self._held or 'they are tried again'}")
+            found.append(("commands from Kafka wait", self._held or "they are tried again"))
         if self._unburied is not None:
-            found.append(f"commands that nobody can do cannot be put aside: {self._unburied}")
-        return tuple(Alarm(AlarmKind.COMMANDS, text) for text in found)
+            found.append(("commands that nobody can do cannot be put aside", self._unburied))
+        return tuple(Alarm(AlarmKind.COMMANDS, f"{what}: {why}", why) for what, why in found)
 
     def info(self) -> LettersInfo:
         """Figures."""

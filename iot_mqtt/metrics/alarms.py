@@ -1,7 +1,7 @@
 """The alarms of one life of a node: which go on and since when, and the last of those that are over.
 
-The words of an alarm have figures in them that change from second to second. Two texts are of the same alarm if they
-differ in figures only.
+The words of an alarm have figures in them that change from second to second, and the cause that was found last. Two
+texts are of the same alarm if they differ in these only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AlarmBook:
         """Those that are new, and those that are over. ``alarms``: all there are now."""
         before, found = self._going_on, dict[str, AlarmInfo]()
         for alarm in alarms:
-            name = _FIGURE.sub("#", alarm.text)
+            name = _FIGURE.sub("#", alarm.text.replace(alarm.cause, "", 1))
             if name not in found and len(found) < MOST:
                 code, helps = alarm.kind.value
                 since = before[name].since if name in before else now

@@ -80,7 +80,9 @@ class Plugins:
         for plugin in self._plugins.values():
             if plugin.state in ("refused", "quarantined"):
                 reason = plugin.trouble if plugin.current is None else plugin.current.reason
-                found.append(Alarm(AlarmKind.CODEC, f"codec {plugin.name} takes no connections: {reason}"))
+                found.append(
+                    Alarm(AlarmKind.CODEC, f"codec {plugin.name} takes no connections: {reason}", reason or "")
+                )
         return tuple(found)
 
     def start(self) -> Deferred[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -109,6 +109,8 @@ class Alarm:
     kind: AlarmKind
     #: In words, with the figures of now.
     text: str
+    #: The part of the text that says why, if that may change while it goes on.
+    cause: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,4 +64,4 @@ class LogFile(WatchedFileHandler):
     @property
     def alarms(self) -> tuple[Alarm, ...]:
         """What an operator should do something about."""
-        return () if self.trouble is None else (Alarm(AlarmKind.LOG_FILE, f"{_GOES_ON}: {self.trouble}"),)
+        return () if self.trouble is None else (Alarm(AlarmKind.LOG_FILE, f"{_GOES_ON}: {self.trouble}", self.trouble),)

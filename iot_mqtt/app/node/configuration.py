@@ -195,7 +195,7 @@ class Configuration:
             return ()
         why = "; ".join(self._refused.splitlines())
         text = f"the configuration was not reloaded, and may keep the node from its next start: {why}"
-        return (Alarm(AlarmKind.CONFIGURATION, text),)
+        return (Alarm(AlarmKind.CONFIGURATION, text, why),)
 
     async def change(self, values: Mapping[str, object], unset: Sequence[str]) -> ChangesInfo:
         async def change() -> ChangesInfo:

@@ -167,7 +167,7 @@ class Listeners:
             why = f"the limit of open files is {files} now, {self._files} at the start"
         else:
             why = f"there is room for {self._room} clients, by {self._descriptors.bound}"
-        return (Alarm(AlarmKind.DESCRIPTORS, f"connections are refused: {why}"),)
+        return (Alarm(AlarmKind.DESCRIPTORS, f"connections are refused: {why}", why),)
 
     def add(self, name: str, config: ListenerConfig) -> Listening:
         """Open one more. Raises ``TlsConfigurationError`` or Twisted's ``CannotListenError``."""

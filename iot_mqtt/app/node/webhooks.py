@@ -96,9 +96,9 @@ class Webhook:
         if self.behind:
             text = f"{self._of} does not take events as fast as they come: the oldest are dropped"
             yield Alarm(AlarmKind.WEBHOOK, text)
-        if self._spool.trouble is not None:
-            text = f"{self._of}: what waits for it is in memory alone, and lost at a restart: {self._spool.trouble}"
-            yield Alarm(AlarmKind.WEBHOOK, text)
+        if (trouble := self._spool.trouble) is not None:
+            text = f"{self._of}: what waits for it is in memory alone, and lost at a restart: {trouble}"
+            yield Alarm(AlarmKind.WEBHOOK, text, trouble)
 
     def begin(self, events: Events) -> None:
         """What happens from now on is told, and before that what waited at the end of the last life."""

@@ -174,7 +174,8 @@ class Budget:
                 found.append(Alarm(kind, f"{subject} {one.level.value}: {words}"))
         store = self._store
         if store.failing:
-            found.append(Alarm(AlarmKind.GRID, f"the grid does not take writes: {store.trouble}"))
+            trouble = str(store.trouble)
+            found.append(Alarm(AlarmKind.GRID, f"the grid does not take writes: {trouble}", trouble))
         if self.crowded:
             found.append(
                 Alarm(AlarmKind.COMMIT, f"{self.uncommitted} bytes wait for a commit: publishers are held off")

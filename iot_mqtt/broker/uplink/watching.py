@@ -57,7 +57,7 @@ class Watch:
             if holding is not None and holding.connections:
                 waiting += f", and {holding.connections} publishers for their acknowledgements"
             kind = AlarmKind.UPLINK_ROOM if sink.lacks_room else AlarmKind.UPLINK_TROUBLE
-            found.append(Alarm(kind, f"the uplink does not take messages: {sink.trouble}; {waiting}"))
+            found.append(Alarm(kind, f"the uplink does not take messages: {sink.trouble}; {waiting}", sink.trouble))
         elif self._growth.growing:
             text = f"the uplink falls behind: {self._backlog} messages wait in the log, and more every second"
             found.append(Alarm(AlarmKind.UPLINK_BEHIND, text))

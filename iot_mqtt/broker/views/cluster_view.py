@@ -107,11 +107,11 @@ class ClusterView:
             return ()
         facts = self._node.status()
         found = (
-            (AlarmKind.GRID_READS, _unread(facts)),
-            (AlarmKind.CLOCK, _clocks(facts)),
-            (AlarmKind.NODE_GONE, _gone(facts)),
+            (AlarmKind.GRID_READS, _unread(facts), facts.read_trouble or ""),
+            (AlarmKind.CLOCK, _clocks(facts), ""),
+            (AlarmKind.NODE_GONE, _gone(facts), ""),
         )
-        return tuple(Alarm(kind, text) for kind, texts in found for text in texts)
+        return tuple(Alarm(kind, text, cause) for kind, texts, cause in found for text in texts)
 
     def info(self) -> ClusterInfo:
         """All of it, from memory."""

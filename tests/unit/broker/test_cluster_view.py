@@ -208,6 +208,7 @@ def test_a_grid_that_is_out_of_reach_is_told_though_nobody_waits_for_a_commit() 
     node.store.outage = lambda: "no connection to a gateway: no welcome in 10 s"
     why = "no connection to a gateway: no welcome in 10 s"
     assert node.view.alarms == (Alarm(AlarmKind.GRID, f"the grid does not take writes: {why}"),)
+    assert [alarm.cause for alarm in node.view.alarms] == [why]
     assert node.view.log.info().trouble == why
     assert node.view.cluster.info().degraded == [
         f"the grid does not take writes ({why}): nothing is acknowledged until it does"
@@ -223,7 +224,7 @@ def test_a_log_that_cannot_be_read_is_an_alarm() -> None:
     node, together = clustered()
     together.facts = replace(WELL, read_trouble="timed out")
     (alarm,) = node.view.alarms
-    assert (alarm.kind, alarm.kind.value[0]) == (AlarmKind.GRID_READS, "grid_reads")
+    assert (alarm.kind, alarm.kind.value[0], alarm.cause) == (AlarmKind.GRID_READS, "grid_reads", "timed out")
     assert node.view.cluster.info().degraded == [alarm.text]
 
 

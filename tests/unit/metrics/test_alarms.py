@@ -46,6 +46,21 @@ def test_names_with_digits_are_different_alarms() -> None:
     assert [one.code for one in raised] == ["codec", "codec"]
 
 
+def test_another_cause_is_the_same_alarm() -> None:
+    """An outage has one begin, whatever the last attempt met; what stands around the cause tells alarms apart."""
+    book = AlarmBook()
+    for now, cause in enumerate(("no answer in 5 s", "no welcome in 10 s", "refused")):
+        alarms = [
+            Alarm(AlarmKind.ACCESS_SERVICE, f"{service} does not answer ({cause}): nobody gets in", cause)
+            for service in ("auth.http", "auth.jwt")
+        ]
+        raised, over = book.look(alarms, float(now))
+        assert (len(raised), over) == (0 if now else 2, [])
+    first, second = book.items()
+    assert first.since == second.since == 0.0
+    assert first.text == "auth.http does not answer (refused): nobody gets in"
+
+
 def test_what_helps_is_known_by_the_kind_whatever_the_text_says() -> None:
     """Each has a hint but the one of which nothing is known."""
     for kind in AlarmKind:
