@@ -22,16 +22,20 @@ TELLABLE_TO_3X = frozenset(
         ReasonCode.SERVER_SHUTTING_DOWN,
         ReasonCode.USE_ANOTHER_SERVER,
         ReasonCode.SERVER_MOVED,
+        ReasonCode.SESSION_TAKEN_OVER,
         ReasonCode.BAD_USER_NAME_OR_PASSWORD,
         ReasonCode.NOT_AUTHORIZED,
         ReasonCode.BANNED,
     }
 )
 
-#: Reasons CONNACK may carry, MQTT 5 table 3-1; others (a takeover before CONNACK) become "unspecified", but for those
-#: that have another name there.
+#: Reasons CONNACK may carry, MQTT 5 table 3-1; others become "unspecified", but for those that have another name there.
 CONNACK_REASONS = frozenset(ALLOWED[PacketType.CONNACK, Role.CLIENT].values())
-_IN_CONNACK = {ReasonCode.SERVER_SHUTTING_DOWN: ReasonCode.SERVER_UNAVAILABLE}
+_IN_CONNACK = {
+    ReasonCode.SERVER_SHUTTING_DOWN: ReasonCode.SERVER_UNAVAILABLE,
+    # Another connection came with its client id before it was told that it is in.
+    ReasonCode.SESSION_TAKEN_OVER: ReasonCode.SERVER_UNAVAILABLE,
+}
 
 #: Reasons DISCONNECT may carry from a server, MQTT 5 table 3-13; others become "unspecified".
 DISCONNECT_REASONS = frozenset(
@@ -86,12 +90,12 @@ def farewell(
         return Disconnect(reason=reason, properties=_properties(error, reference))
     if error.reason is ReasonCode.UNSUPPORTED_PROTOCOL_VERSION:
         return Connack(session_present=False, reason=error.reason)
+    reason = _IN_CONNACK.get(error.reason, error.reason)
     if version is ProtocolVersion.V5:
-        reason = _IN_CONNACK.get(error.reason, error.reason)
         reason = reason if reason in CONNACK_REASONS else ReasonCode.UNSPECIFIED_ERROR
         return Connack(session_present=False, reason=reason, properties=_properties(error, reference))
-    if connecting and error.reason in TELLABLE_TO_3X:
-        return Connack(session_present=False, reason=error.reason)
+    if connecting and reason in TELLABLE_TO_3X:
+        return Connack(session_present=False, reason=reason)
     return None
 
 

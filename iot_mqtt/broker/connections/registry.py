@@ -128,7 +128,6 @@ class Connections:
             recorded, session = channel.recorded, connection.session
             if isinstance(recorded, Recorded) and session is not None:
                 self._recorder.named(recorded, session.client_id, channel.peer)
-        self._counters.connects_accepted += 1
         self.clients += 1
         owner = _owner(connection)
         self.by_owner[owner] = self.by_owner.get(owner, 0) + 1
@@ -143,7 +142,8 @@ class Connections:
         the client did not ask for it.
         """
         self._detach(connection, end, "" if error is None else error.detail)
-        if error is not None and connection.session is None and connection.connect is not None:
+        unanswered = connection.connecting or connection.session is None
+        if error is not None and unanswered and connection.connect is not None:
             self._counters.connects_refused[error.reason.name] += 1
             self._attempts.refused(connection, end, error.detail)
 

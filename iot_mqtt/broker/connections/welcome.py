@@ -64,6 +64,7 @@ class Welcome:
             self._counters.packets_sent["CONNACK"] += 1
             connection.send(self._usual[connection.version, present])
         connection.connecting = False
+        self._counters.connects_accepted += 1
         if present:
             self._outflow.resume(session)
         if connection.flow is not None:

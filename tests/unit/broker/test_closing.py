@@ -321,9 +321,10 @@ def test_only_whole_packets_keep_a_connection_alive() -> None:
 
 
 @VERSIONS
-def test_a_client_whose_connect_meets_the_end_of_the_node_is_to_try_elsewhere(version: ProtocolVersion) -> None:
+@pytest.mark.parametrize("reason", [R.SERVER_SHUTTING_DOWN, R.SESSION_TAKEN_OVER])
+def test_a_client_whose_connect_meets_what_passes_is_to_try_again(version: ProtocolVersion, reason: R) -> None:
     """CONNACK has no word for it but this one; "unspecified" would be a reason to give up."""
-    error = MqttError("the server is shutting down", R.SERVER_SHUTTING_DOWN)
+    error = MqttError("why", reason)
     answer = farewell(error, version, connected=False, connecting=True)
     assert isinstance(answer, Connack)
     sent = encode(answer, version)
