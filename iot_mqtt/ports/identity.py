@@ -127,7 +127,8 @@ class ClusterIdentity:
     #: message: what came while nobody had the session is in it, too.
     found: int
     #: Given to members of groups on other nodes by links, less what came: on the way, lost with a link, or, below 0,
-    #: given to a second member after a link broke.
+    #: given to a second member after a link broke, or by a life that was killed before it had marked that. What lives
+    #: that are over have left in it stays, so it is an estimate unless it is 0.
     on_links: int
     #: What of all this is not exact: "missing_nodes", "uncounted", "uncounted_losses", "killed_lives",
     #: "links".

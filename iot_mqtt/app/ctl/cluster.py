@@ -5,7 +5,7 @@ sending clients from node to node.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -123,15 +123,23 @@ def _alarms(items: list[Json], said: list[str]) -> Iterator[str]:
 def cluster_identity(node: Node, as_json: bool) -> None:
     """What became of messages, over all nodes and all their lives.
 
-    UNEXPLAINED is 0 while no session is on its way between nodes, or messages were lost or counted twice.
+    UNEXPLAINED is 0 while no session is on its way between nodes, or messages were lost or counted twice. ON LINKS
+    does not return to 0 after a link broke or a node's life ended.
     """
     found: dict[str, Any] = node.get("identity", "cluster")
     if as_json:
         print_json(found)
         return
-    print_form((name.replace("_", " "), plain(found[name])) for name in _IDENTITY)
+    print_form(identity_form(found))
     if found["missing"]:
         click.echo(f"! no answer of {', '.join(plain(one['node']) for one in found['missing'])}; as the store has them")
+
+
+def identity_form(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is shown of the sum, line by line."""
+    for name in _IDENTITY:
+        estimated = ", estimated" if name == "on_links" and found[name] else ""
+        yield name.replace("_", " "), plain(found[name]) + estimated
 
 
 _IDENTITY = (

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from iot_mqtt.admin.identity_sum import as_one
+from iot_mqtt.app.ctl.cluster import identity_form
 from iot_mqtt.broker.facade import MemberInfo
 from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from tests.unit.admin.adminkit import CLUSTER, DRAIN, MEMBER, PEER
@@ -45,6 +47,14 @@ def test_status_is_a_form_a_table_and_what_is_wrong(ctl: Ctl) -> None:
     assert rows[0].split() == ["n1", "1", "self", "40", "-", "-", "0", "-", "0", "0", "1.2", "4"]
     assert " ".join(rows[1].split()) == "n2 2 up 20 0.25 4.1 kB 7 3 behind 37 1 1.2 5"
     assert degraded == "! n2 (number 2) does not act on 3 changes of what clients here want"
+
+
+@pytest.mark.parametrize(("on_links", "shown"), [(0, "0"), (-20, "-20, estimated"), (3, "3, estimated")])
+def test_what_is_on_links_is_no_fact_where_it_cannot_be_one(on_links: int, shown: str) -> None:
+    """A link that broke, or a life that ended, leaves a difference for good."""
+    found = as_one([], {}) | {"on_links": on_links}
+    pairs = dict(identity_form(found))
+    assert (pairs["on links"], pairs["moving"]) == (shown, "0")
 
 
 @pytest.mark.parametrize(
