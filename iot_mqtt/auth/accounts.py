@@ -51,11 +51,12 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where the password of a user is, or would be."""
+    """Where the password of a user is, or would be; of one who is disabled: where that is said."""
 
     known: bool
     #: The file of users; None: in the grid.
     file: str | None
+    enabled: bool = True
 
 
 class Store(Protocol):
@@ -110,9 +111,13 @@ class Accounts:
         """The store that decides on a name."""
         return next((store for store in self.stores if store.find(name) is not None), None)
 
+    def disabler(self, name: str) -> Store | None:
+        """The first store that says that nobody is let in by this name."""
+        return next((store for store in self.stores if (found := store.find(name)) and not found.enabled), None)
+
     def is_disabled(self, name: str) -> bool:
         """Whether nobody is let in by this name, whoever vouches: one store is enough."""
-        return any(found is not None and not found.enabled for found in self._all(name))
+        return self.disabler(name) is not None
 
     def groups_of(self, name: str) -> frozenset[str]:
         """Those of every store that knows the name."""

@@ -185,10 +185,12 @@ class Access:
         accounts = self._accounts_at(listener) if self.keeps_users else None
         if accounts is None:
             return None
-        found = accounts.holder(name)
+        disabler = accounts.disabler(name)
+        found = disabler or accounts.holder(name)
         # A new user is better made in the grid, for every node.
         in_file = all(isinstance(store, FileStore) for store in ([found] if found else accounts.stores))
-        return Kept(found is not None, self._users.path if in_file and self._users is not None else None)
+        file = self._users.path if in_file and self._users is not None else None
+        return Kept(found is not None, file, enabled=disabler is None)
 
     def groups_of(self, owner: str) -> frozenset[str]:
         """The groups that a user is in now, by what is kept of users here."""

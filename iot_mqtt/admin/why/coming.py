@@ -154,6 +154,9 @@ def _bad_password(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | None
     kept = facts.kept(last.listener, name)
     if kept is None:
         return "login_refused", last.text, f"iot-mqtt ctl auth explain --user {name}"
+    if not kept.enabled:
+        do = "ctl users enable" if kept.file is None else f"passwd --enable {kept.file}"
+        return "user_disabled", f"the user {name!r} is disabled", f"iot-mqtt {do} {name}"
     do = f"ctl users {'passwd' if kept.known else 'add'}" if kept.file is None else f"passwd {kept.file}"
     helps = f"iot-mqtt {do} {name}"
     if not kept.known:

@@ -269,6 +269,8 @@ FAULTS = [
         (Kept(known=False, file="/etc/users"), "unknown_user", "iot-mqtt passwd /etc/users joe"),
         (Kept(known=True, file=None), "wrong_password", "iot-mqtt ctl users passwd joe"),
         (Kept(known=False, file=None), "unknown_user", "iot-mqtt ctl users add joe"),
+        (Kept(True, "/etc/users", enabled=False), "user_disabled", "iot-mqtt passwd --enable /etc/users joe"),
+        (Kept(True, None, enabled=False), "user_disabled", "iot-mqtt ctl users enable joe"),
         (None, "login_refused", "iot-mqtt ctl auth explain --user joe"),
     ],
 )

@@ -353,6 +353,18 @@ def test_a_password_is_kept_where_its_listener_asks(site: Site, both: tuple[str,
     assert site.access.kept("nobody", "ann") is None
 
 
+@pytest.mark.parametrize("chain", [("file", "grid"), ("grid", "file")])
+def test_who_is_disabled_is_so_where_that_is_said(site: Site, chain: tuple[str, ...]) -> None:
+    """Whichever store has the password: each can keep the user out."""
+    file = str(site.folder / "users")
+    (site.folder / "users").write_text(f"ann:!{HASH}\neve:{HASH}\n")
+    site.open(*chain, users_file=file)
+    site.put("ann", password="pw")
+    site.put("eve", password="pw", enabled=False)
+    assert site.access.kept("", "ann") == Kept(known=True, file=file, enabled=False)
+    assert site.access.kept("", "eve") == Kept(known=True, file=None, enabled=False)
+
+
 def test_nobody_knows_where_a_password_is_that_a_service_may_know(site: Site) -> None:
     """What is kept here is not all that there is."""
     site.open("grid", "jwt", jwt=JwtSettings(secret_file=secret(site.folder)))
