@@ -12,12 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
 #: "class" is a word of Python's.
 _NAMES: Final = {"class": "client_class"}
 CLASSES: Final = ("device", "application")
 ACTIONS: Final = ("pause", "disconnect")
+
+
+class NoRoom(StrEnum):
+    """What refuses a client another subscription."""
+
+    CLIENT = "it has as many as mqtt.max_subscriptions_per_client allows"
+    LIMITS = "it has as many as the limits document allows"
+    NODE = "all clients together have as many as mqtt.max_subscriptions allows"
+    NODE_BYTES = "those of all clients take as many bytes as mqtt.max_subscription_bytes allows"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,12 @@ from iot_mqtt.admin.why import denials, going_up, retained, sharing
 from iot_mqtt.admin.why.coming import rule_text
 from iot_mqtt.admin.why.facts import Facts
 from iot_mqtt.admin.why.finding import FRESH, Finding, Weight
-from iot_mqtt.admin.why.near import nearest
+from iot_mqtt.admin.why.near import nearest, plain_filter
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.devices import State, StoredCommand
+from iot_mqtt.ports.limits import NoRoom
 from iot_mqtt.ports.recent import Trouble
+from iot_mqtt.topics import matches
 
 #: Near misses and commands that are named.
 _MOST: Final = 3
@@ -91,7 +93,6 @@ _DROPS: Final[dict[str, tuple[str, str, str]]] = {
         "what it published at QoS 0 was delivered but not retained, because the disk is full",
         "make room, or log.disk_limit",
     ),
-    "refused_subscription": ("subscription_refused", "a subscription was refused", "mqtt.max_subscriptions"),
     "repeated_readings": (
         "repeated_readings",
         "its readings are not published, because their numbers were taken before",
@@ -112,8 +113,16 @@ _DENIALS: Final = {
     "denied_withdrawn": ("subscription_withdrawn", "subscribe", "its subscription was withdrawn, for it may not have"),
     "denied_will": ("will_denied", "publish", "it may not publish its will to"),
 }
-#: Those of them that are why a client has subscribed to nothing.
-_OF_SUBSCRIPTIONS: Final = frozenset({"denied_subscribe", "denied_replay", "denied_withdrawn"})
+_REFUSED: Final = "refused_subscription"
+#: What refused a subscription → what would help.
+_NO_ROOM: Final[dict[str, str]] = {
+    NoRoom.CLIENT: "mqtt.max_subscriptions_per_client",
+    NoRoom.LIMITS: "iot-mqtt ctl limits explain --client {}",
+    NoRoom.NODE: "mqtt.max_subscriptions",
+    NoRoom.NODE_BYTES: "mqtt.max_subscription_bytes",
+}
+#: Those that are why a client has subscribed to nothing.
+_OF_SUBSCRIPTIONS: Final = frozenset({"denied_subscribe", "denied_replay", "denied_withdrawn", _REFUSED})
 _SAYS: Final = frozenset({Drop.OFFLINE_QOS0, Drop.UNSUBSCRIBED, Drop.REJECTED, "lowered_qos"})
 
 
@@ -122,6 +131,7 @@ def findings(facts: Facts) -> Iterator[Finding]:
     yield from _flow(facts)
     for one in facts.troubles:
         yield from _trouble(facts, one)
+    yield from _refused_subscriptions(facts)
     yield from _subscriptions(facts)
     yield from sharing.findings(facts)
     yield from _topic(facts)
@@ -190,7 +200,7 @@ def _trouble(facts: Facts, one: Trouble) -> Iterator[Finding]:
         rule = rule_text(facts, question, one.topic, one.detail)
         said = f" ({one.detail})" if one.detail else ""
         text = f"{text} {one.topic!r}{said}, {_times(one)}{_as(facts)}{rule}"
-        if fresh and one.code in _OF_SUBSCRIPTIONS and facts.session is not None and not facts.session.subscriptions:
+        if _is_missed(facts, one):
             weight = Weight.STOPS + 1
         yield Finding(code, weight, text, one.last, facts.node, "iot-mqtt ctl auth may")
     elif one.code == Drop.SESSION_ENDED:
@@ -207,6 +217,37 @@ def _trouble(facts: Facts, one: Trouble) -> Iterator[Finding]:
         weight = Weight.SAYS if one.code in _SAYS else weight
         text = f"{text}: {_times(one)}{where}{detail}{rule}"
         yield Finding(code, weight, text, one.last, facts.node, helps or None)
+
+
+def _refused_subscriptions(facts: Facts) -> Iterator[Finding]:
+    """One finding for each reason, with the filter that is missed, else with the last one."""
+    alike: dict[str, list[Trouble]] = {}
+    for one in facts.troubles:
+        if one.code == _REFUSED:
+            alike.setdefault(one.detail, []).append(one)
+    for detail, refused in alike.items():
+        missed = [one for one in refused if _is_missed(facts, one)]
+        one = (missed or refused)[0]
+        fresh = facts.now - one.last < FRESH
+        weight = Weight.STOPS + 1 if missed else Weight.LOSES if fresh else Weight.WAS
+        count = sum(it.count for it in refused)
+        text = f"the subscription {one.topic!r} was refused"
+        if count > 1:
+            text = (
+                f"subscriptions were refused {count} times, {'one of them' if missed else 'the last one'} {one.topic!r}"
+            )
+        text += f": {detail}" if detail else ""
+        helps = "mqtt.max_topic_levels" if detail.endswith("levels") else _NO_ROOM.get(detail, "")
+        yield Finding("subscription_refused", weight, text, one.last, facts.node, helps.format(facts.asked) or None)
+
+
+def _is_missed(facts: Facts, one: Trouble) -> bool:
+    """Whether that subscription would bring what the client does not get: it has no other one."""
+    if one.code not in _OF_SUBSCRIPTIONS or facts.session is None or facts.now - one.last >= FRESH:
+        return False
+    if facts.topic is None or not facts.session.subscriptions:
+        return not facts.session.subscriptions
+    return matches(plain_filter(one.topic), facts.topic) and not facts.matching(facts.topic)
 
 
 def _times(one: Trouble) -> str:

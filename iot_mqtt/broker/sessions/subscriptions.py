@@ -21,6 +21,7 @@ from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.broker.shared_groups import SharedGroups
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.ports.counters import Drop
+from iot_mqtt.ports.limits import NoRoom
 from iot_mqtt.topics import Routes, parse_replay, parse_shared
 from iot_mqtt.values import Subscription
 
@@ -41,10 +42,12 @@ class Subscriptions:
         """Of all sessions of this node, and of no other one."""
         return self.routes.subscription_count - self.routes.foreign_count
 
-    def has_room(self, settings: MqttSettings) -> bool:
-        """Whether a session of this node may have another one: those of other nodes do not count."""
-        size = self.routes.subscription_size - self.routes.foreign_size
-        return self.count < settings.max_subscriptions and size < settings.max_subscription_bytes
+    def require_room(self, settings: MqttSettings) -> None:
+        """``Refused`` unless a session of this node may have another one: those of other nodes do not count."""
+        if self.count >= settings.max_subscriptions:
+            raise Refused(NoRoom.NODE, ReasonCode.QUOTA_EXCEEDED)
+        if self.routes.subscription_size - self.routes.foreign_size >= settings.max_subscription_bytes:
+            raise Refused(NoRoom.NODE_BYTES, ReasonCode.QUOTA_EXCEEDED)
 
     def known(self, session: Session, filter: str) -> Subscription | None:
         """What a new subscription of this filter replaces [MQTT-3.8.4-3]."""

@@ -172,8 +172,7 @@ class SubscriptionsView:
         connection = session.connection
         if isinstance(connection, Connection) and len(session.subscriptions) >= connection.allowance.subscriptions:
             raise Refused("the client has as many subscriptions as it may have", ReasonCode.QUOTA_EXCEEDED)
-        if not self._subscriptions.has_room(self._settings):
-            raise Refused("too many subscriptions of all clients", ReasonCode.QUOTA_EXCEEDED)
+        self._subscriptions.require_room(self._settings)
 
     async def unsubscribe(self, client_id: str, filter: str) -> bool | None:
         """See ``facade.SubscriptionPart``."""

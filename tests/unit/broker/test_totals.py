@@ -7,6 +7,7 @@ import pytest
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import Ack, Disconnect, Publish
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.ports.limits import Limits, NoRoom
 from iot_mqtt.session.queue import FLOOR
 from iot_mqtt.values import ProtocolVersion
 from tests.unit.broker.harness import Node
@@ -133,6 +134,25 @@ def test_filters_have_no_more_bytes_than_they_may_have() -> None:
     one.disconnect()
     routes = node.broker.routing.routes
     assert (routes.subscription_count, routes.subscription_size) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits", "why"),
+    [
+        (MqttSettings(max_subscriptions_per_client=1), None, NoRoom.CLIENT),
+        (MqttSettings(), Limits(subscriptions=1), NoRoom.LIMITS),
+        (MqttSettings(max_subscriptions=1), None, NoRoom.NODE),
+        (MqttSettings(max_subscription_bytes=1), None, NoRoom.NODE_BYTES),
+    ],
+)
+def test_what_refused_a_subscription_is_remembered(settings: MqttSettings, limits: Limits | None, why: NoRoom) -> None:
+    """For whoever asks why the client gets nothing by it."""
+    node = Node(settings)
+    node.limits = lambda who: limits
+    client = node.connect("c")
+    assert client.subscribe("a", "b").reasons[1] == QUOTA
+    (trouble,) = node.counters.recent.of("c")
+    assert (trouble.code, trouble.topic, trouble.detail) == ("refused_subscription", "b", why)
 
 
 def test_there_are_no_more_subscriptions_than_there_may_be() -> None:

@@ -28,6 +28,7 @@ from iot_mqtt.errors import Malformed, ProtocolViolation, ReasonCode, Refused
 from iot_mqtt.ports.access import Action
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.counters import Counters
+from iot_mqtt.ports.limits import NoRoom
 from iot_mqtt.ports.log import Log
 from iot_mqtt.topics import parse_replay, parse_shared, validate_filter
 from iot_mqtt.values import Subscription
@@ -329,9 +330,10 @@ class SubscribeHandler:
         known = self._subscriptions.known(session, asked.filter)
         if known is None and len(session.subscriptions) >= most:
             self._counters.limited["subscriptions"] += 1
-            raise Refused("too many subscriptions", ReasonCode.QUOTA_EXCEEDED)
-        if known is None and not self._subscriptions.has_room(self._settings):
-            raise Refused("too many subscriptions of all clients", ReasonCode.QUOTA_EXCEEDED)
+            by_limits = connection.allowance.limits.subscriptions is not None
+            raise Refused(NoRoom.LIMITS if by_limits else NoRoom.CLIENT, ReasonCode.QUOTA_EXCEEDED)
+        if known is None:
+            self._subscriptions.require_room(self._settings)
         self._subscriptions.add(session, subscription, asked.begin or 0)
         return subscription, known is None
 
