@@ -63,7 +63,7 @@ _LABELLED = (
     ),
     ("disconnects", "disconnects", "reason", "Connections that ended, by why."),
     ("packets_received", "packets_received", "type", "Packets received."),
-    ("packets_sent", "packets_sent", "type", "Packets sent."),
+    ("packets_sent", "packets_sent", "type", "Packets sent; a PUBLISH of QoS 1 or 2 once it is answered."),
     ("dropped", "messages_dropped", "reason", "Messages that did not reach a receiver."),
     ("forwards_dropped", "forwards_dropped", "reason", "Messages that another node wanted and was not handed."),
     ("messages_refused", "messages_refused", "reason", "Messages that were not stored because there was no room."),

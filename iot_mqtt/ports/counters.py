@@ -174,7 +174,8 @@ class Counters:
         #: PUBLISH packets that ``packets_received`` does not have yet: a number is added to faster.
         self.publishes_received = 0
         self._packets_received = Tally()
-        self.packets_sent: Tally = Tally()
+        #: By packet type name; ``packets_sent`` has PUBLISH as well.
+        self.others_sent: Tally = Tally()
         self.messages_received = 0  # PUBLISH accepted from clients, wills and the API
         self.messages_matched = 0  # receivers found, summed
         self.messages_restored = 0  # the same, of messages that waited at the start, or came from another node
@@ -216,6 +217,15 @@ class Counters:
         if self.publishes_received:
             found["PUBLISH"] += self.publishes_received
             self.publishes_received = 0
+        return found
+
+    @property
+    def packets_sent(self) -> Tally:
+        """By packet type name. A PUBLISH of QoS 1 or 2 counts once it is answered, and when it is repeated."""
+        found = Tally(self.others_sent)
+        publishes = self.messages_delivered + self.messages_resent + self.dropped[Drop.REJECTED]
+        if publishes:
+            found["PUBLISH"] = publishes
         return found
 
     @property

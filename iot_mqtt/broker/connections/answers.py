@@ -99,7 +99,7 @@ class AnswerWriter(ClientWriter):
     def reply(self, packet: Packet, *, once_committed: bool = False) -> None:
         """Answer with a packet, at once or when all is committed that was staged, in order behind earlier answers."""
         data, store = self.written_to_fit(packet), self.output.store
-        self.output.counters.packets_sent[packet.type.name] += 1
+        self.output.counters.others_sent[packet.type.name] += 1
         ticket = store.latest if once_committed else 0
         if self.answers is None and ticket <= store.committed:
             self.send(data)

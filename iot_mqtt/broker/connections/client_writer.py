@@ -86,7 +86,7 @@ class ClientWriter(ClientConnection):
     def send_packet(self, packet: Packet) -> None:
         """Add a packet to this turn's write; an error when it is larger than the client takes."""
         data = self.written_to_fit(packet)
-        self.output.counters.packets_sent[packet.type.name] += 1
+        self.output.counters.others_sent[packet.type.name] += 1
         self.send(data)
 
     def written_to_fit(self, packet: Packet) -> bytes:
@@ -100,7 +100,7 @@ class ClientWriter(ClientConnection):
     def written(self, type: PacketType, ids: list[int], reason: ReasonCode) -> bytes:
         """Acknowledgements, counted."""
         assert self.version is not None
-        self.output.counters.packets_sent[type._name_] += len(ids)  # a tenth of what ``name`` costs
+        self.output.counters.others_sent[type._name_] += len(ids)  # a tenth of what ``name`` costs
         return encode_acks(type, ids, self.version, reason)
 
     def send_pubrel(self, ids: list[int]) -> None:

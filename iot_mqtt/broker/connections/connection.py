@@ -391,7 +391,7 @@ class Connection(AnswerWriter):
         if packet is not None:
             data = fitting(packet, self.version or ProtocolVersion.V311, self.max_packet_size)
             if data is not None:
-                self.output.counters.packets_sent[packet.type.name] += 1
+                self.output.counters.others_sent[packet.type.name] += 1
                 self.send(data)
         self._close(by_node(error.reason), CloseReason(error.reason.name, error.detail), error)
 

@@ -61,7 +61,7 @@ class Welcome:
             connection.send_packet(self._particular(connection, assigned, data, present=present))
         else:
             assert connection.version is not None
-            self._counters.packets_sent["CONNACK"] += 1
+            self._counters.others_sent["CONNACK"] += 1
             connection.send(self._usual[connection.version, present])
         connection.connecting = False
         self._counters.connects_accepted += 1

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from iot_mqtt.codec import PacketType, Publish
+from iot_mqtt.errors import ReasonCode
+from iot_mqtt.metrics.exposition import Metrics
 from iot_mqtt.metrics.sys_tree import Load, sys_tree
 from iot_mqtt.ports.counters import Counters, Drop
 from iot_mqtt.topics import validate_topic
+from iot_mqtt.values import ProtocolVersion
+from tests.unit.broker.harness import Node
 from tests.unit.metrics.metricskit import Facts, RoomFacts
 
 
@@ -43,6 +48,29 @@ def test_counters_are_summed_over_their_labels() -> None:
     counters.messages_received = 5
     found = tree(counters)
     assert (found["messages/received"], found["publish/messages/received"]) == ("6", "5")
+
+
+def test_what_is_sent_has_every_publish() -> None:
+    """One of QoS 1 or 2 counts once it is acknowledged, or refused, and each repetition."""
+    node = Node()
+    reader = node.connect("reader", version=ProtocolVersion.V5)
+    reader.subscribe("a", qos=1)
+    before = node.counters.packets_sent
+    writer = node.connect("writer")
+    writer.publish("a", b"0")
+    for number in range(3):
+        writer.publish("a", b"%d" % number, qos=1)
+    ids = [one.packet_id for one in reader.take(Publish) if one.qos]
+    assert node.counters.packets_sent["PUBLISH"] == before["PUBLISH"] + 1
+    reader.ack(PacketType.PUBACK, *ids[:2])
+    reader.ack(PacketType.PUBACK, ids[2], reason=ReasonCode.UNSPECIFIED_ERROR)
+    assert node.counters.packets_sent["PUBLISH"] == before["PUBLISH"] + 4
+    node.counters.messages_resent += 1
+    sent = node.counters.packets_sent
+    assert sent["PUBLISH"] == before["PUBLISH"] + 5
+    assert tree(node.counters)["messages/sent"] == str(sum(sent.values()))
+    line = f'iot_mqtt_packets_sent_total{{type="PUBLISH"}} {sent["PUBLISH"]}.0\n'
+    assert line in Metrics(node.counters, Facts).render().decode()
 
 
 def test_drops_are_there_as_sum_and_by_reason() -> None:

@@ -20,5 +20,5 @@ class PingreqHandler:
     def serve(self, connection: Connection, _packet: Pingreq) -> None:
         """PINGREQ came."""
         self._counters.packets_received["PINGREQ"] += 1
-        self._counters.packets_sent["PINGRESP"] += 1
+        self._counters.others_sent["PINGRESP"] += 1
         connection.send(PINGRESP)
