@@ -28,6 +28,7 @@ from iot_mqtt.codec.reasons import return_code
 from iot_mqtt.codec.runs import AckRun, PublishRun, RunBatch, run_of, run_of_message
 from iot_mqtt.codec.scan import last_messages, named, page_reader, row_reader, runs_of
 from iot_mqtt.codec.wire import MAX_PACKET_SIZE, check_topic
+from iot_mqtt.codec.wrong_port import WrongPort, at_tls_port
 
 __all__ = [
     "MAX_PACKET_SIZE",
@@ -60,6 +61,8 @@ __all__ = [
     "Undecoded",
     "Unsuback",
     "Unsubscribe",
+    "WrongPort",
+    "at_tls_port",
     "check_topic",
     "encode",
     "encode_acks",

@@ -36,6 +36,7 @@ from iot_mqtt.codec.packets import (
 from iot_mqtt.codec.runs import AckRun, PublishRun, run_of_one
 from iot_mqtt.codec.scan import SCANNER
 from iot_mqtt.codec.wire import MAX_PACKET_SIZE, Reader
+from iot_mqtt.codec.wrong_port import at_mqtt_port
 from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation, ReasonCode
 from iot_mqtt.native._pure_scan import RoutesByForm
 from iot_mqtt.values import ProtocolVersion
@@ -75,6 +76,7 @@ _SERVER: Final = Role.SERVER
 _V5: Final = ProtocolVersion.V5
 _PUBLISH: Final = PacketType.PUBLISH
 _CONNECT: Final = PacketType.CONNECT
+_CONNECT_HEAD: Final = 0x10
 #: ``_mode`` while the connection is not open and the scan must keep away.
 _CLOSED: Final = -1
 #: Bytes of all topics that aliases of a connection stand for, or of each on the average where there are many; looked at
@@ -315,6 +317,10 @@ class Decoder:
     def _one(self, data: bytes, pos: int, end: int, items: list[Item]) -> int:
         """Read the packet at ``pos``; return where it ends, or -1 if it is not complete."""
         head = data[pos]
+        if head != _CONNECT_HEAD and self._phase is _FIRST and self._role is _SERVER:
+            wrong = at_mqtt_port(data[pos:end])
+            if wrong is not None:
+                raise Malformed(wrong)
         kind = order.packet_type(head, self.version)
         phase = order.after(self._role, self._phase, kind, self.version)
         size, start = self._length(data, pos, end)

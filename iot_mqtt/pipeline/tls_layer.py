@@ -16,6 +16,7 @@ from __future__ import annotations
 import ssl
 from contextlib import suppress
 
+from iot_mqtt.codec import WrongPort, at_tls_port
 from iot_mqtt.pipeline.channel import Channel
 from iot_mqtt.pipeline.outbox import Link, Part
 from iot_mqtt.pipeline.reasons import CloseReason
@@ -98,7 +99,7 @@ class TlsLayer(Link):
             self._received += len(piece)
             self._channel.encrypted(len(piece))
             if not self._over:  # they may have been too many
-                self._shake_hands(self._tls)
+                self._shake_hands(self._tls, piece)
         if self._over or self._tls is None:
             return
         self._incoming.write(data[at:])
@@ -185,14 +186,14 @@ class TlsLayer(Link):
         if self._context.handshakes is not None:
             self._context.handshakes.forget(self._channel)
 
-    def _shake_hands(self, tls: ssl.SSLObject) -> None:
+    def _shake_hands(self, tls: ssl.SSLObject, piece: bytes) -> None:
         try:
             tls.do_handshake()
         except ssl.SSLWantReadError:
             self._send()
         except ssl.SSLError as error:
             blame_certificate(error, self._received)
-            self._fail(error)
+            self._fail(error, at_tls_port(piece) if self._received == len(piece) else None)
         else:
             self._done = True
             self._count_no_more()
@@ -251,11 +252,11 @@ class TlsLayer(Link):
         self._unsent = data[taken:]
         return not self._unsent
 
-    def _fail(self, error: ssl.SSLError) -> None:
-        """The peer is told by an alert, and the channel by the reason."""
+    def _fail(self, error: ssl.SSLError, wrong: WrongPort | None = None) -> None:
+        """The peer is told by an alert, and the channel by the reason; ``wrong``: what came in place of a handshake."""
         if self._over:
             return
         self._send()
         self._failed = True
         self._context.failed(error)
-        self._channel.abort(CloseReason("tls_failed", ssl_text(error)))
+        self._channel.abort(CloseReason("tls_failed", wrong or ssl_text(error)))

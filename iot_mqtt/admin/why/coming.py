@@ -10,6 +10,7 @@ from iot_mqtt.admin.why.facts import Facts
 from iot_mqtt.admin.why.finding import Finding, Weight
 from iot_mqtt.auth.chain import NOBODY
 from iot_mqtt.broker.facade import AttemptInfo
+from iot_mqtt.codec import WrongPort
 from iot_mqtt.ports.addresses import host_of, written
 from iot_mqtt.ports.bans import Ban
 from iot_mqtt.ports.endings import CLIENT_DISCONNECTED, DISCONNECTED_WITH_WILL, end_text
@@ -66,10 +67,20 @@ _UNNAMED: Final = {
     "connect_timeout": ("no_connect", "mqtt.connect_timeout"),
 }
 _BROKEN_OFF: Final = "broken_off"
+_WRONG_PORT: Final = "wrong_port"
+#: What came to a port → whether the one that it is for has TLS, its protocol, and what would help if there is none.
+_RIGHT_PORTS: Final[dict[str, tuple[bool, str, str]]] = {
+    WrongPort.TLS: (True, "mqtt", "no listener has TLS: connect without it, or configure listeners.mqtts.tls"),
+    WrongPort.HTTP: (False, "websocket", "MQTT over WebSocket needs a listener of its own; the API is at admin.port"),
+    WrongPort.PLAIN_MQTT: (False, "mqtt", "let the client use TLS"),
+    WrongPort.PLAIN_HTTP: (False, "websocket", "let the client use TLS"),
+}
+#: Seconds for which connections without a name say something of a client that was refused by its own.
+_STRANGE: Final = 60.0
 #: Addresses that are named beside that of the last connection.
 _PEERS: Final = 3
 #: Codes of those.
-OF_STRANGERS: Final = frozenset({code for code, _ in _UNNAMED.values()} | {_BROKEN_OFF})
+OF_STRANGERS: Final = frozenset({code for code, _ in _UNNAMED.values()} | {_BROKEN_OFF, _WRONG_PORT})
 
 
 def findings(facts: Facts) -> Iterator[Finding]:
@@ -268,15 +279,35 @@ def _asked_by_others(facts: Facts) -> Iterator[Finding]:
 def _unnamed(facts: Facts) -> Iterator[Finding]:
     """Connections from its address that failed before it could be known whose they are."""
     alike: dict[tuple[str, str], list[AttemptInfo]] = {}
+    since = facts.connected_at or 0.0
+    if any(one.kind == "refused" for one in facts.attempts):
+        since = max(since, facts.now - _STRANGE)
     for one in facts.unnamed:
-        if facts.connected_at is None or facts.connected_at < one.at:
+        if since < one.at:
             alike.setdefault((one.reason, one.text), []).append(one)
     for one, *before in alike.values():
         code, helps = _UNNAMED.get(one.reason, (_BROKEN_OFF, None))
+        if one.text in _RIGHT_PORTS:
+            code = code if one.reason in _UNNAMED else _WRONG_PORT
+            helps = _right_port(facts, one.text)
         text = f"a connection that did not say who it is was closed: {one.text} (from {one.peer} on {one.listener})"
         others = dict.fromkeys(host_of(it.peer) for it in before if host_of(it.peer) != host_of(one.peer))
         text += f"; and before it from {', '.join(islice(others, _PEERS))}" if others else ""
         yield Finding(code, _weight_of_unnamed(facts, one.peer), text, one.at, facts.node, helps)
+
+
+def _right_port(facts: Facts, came: str) -> str:
+    """What would help, with the ports that there are for what came."""
+    tls, protocol, without = _RIGHT_PORTS[came]
+    ports = [
+        f"{one.port} ({one.name})"
+        for one in facts.listeners
+        if one.open and one.protocol == protocol and one.tls is tls and one.codec is None
+    ]
+    if not ports:
+        return without
+    there = f"connect to port {' or '.join(ports)}"
+    return there if tls or protocol != "mqtt" else f"{without}, or {there}"
 
 
 def _weight_of_unnamed(facts: Facts, peer: str) -> Weight:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from iot_mqtt.admin.configuration import ListenerInfo
 from iot_mqtt.admin.why.near import plain_filter
 from iot_mqtt.auth.accounts import Kept
 from iot_mqtt.auth.explaining import Answer
@@ -68,6 +69,7 @@ class Facts:
     commands: tuple[StoredCommand, ...] = ()
     #: What it spoke when it was here as a gateway.
     codec: str | None = None
+    listeners: tuple[ListenerInfo, ...] = ()
     #: Of the listeners that it came to of late.
     codecs: frozenset[str] = frozenset()
     broker: BrokerInfo | None = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from iot_mqtt.admin.configuration import ListenerInfo
 from iot_mqtt.admin.routes import Resource
 from iot_mqtt.admin.topic_resources import TopicResources
 from iot_mqtt.admin.why.resource import WhyResources
@@ -37,7 +38,7 @@ class Explanations:
         bans: BanBook,
         home_of: HomeOf | None,
         ends_before: EndsBefore,
-        codec_of: Callable[[str], str | None],
+        listeners: Callable[[], Sequence[ListenerInfo]],
         uplink: UplinkDesk | None,
     ) -> Resource:
         """Why a client comes in and gets its messages, or does not."""
@@ -50,7 +51,7 @@ class Explanations:
             self._broker.clock,
             home_of,
             ends_before,
-            codec_of,
+            listeners,
             uplink,
             self._held_for,
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from iot_mqtt.admin.configuration import ListenerInfo
 from iot_mqtt.admin.why.facts import Facts, Home, Rights
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.look_ups import LookUps
@@ -51,7 +52,7 @@ class Knowledge:
         clock: Clock,
         home_of: HomeOf | None,
         ends_before: EndsBefore,
-        codec_of: Callable[[str], str | None],
+        listeners: Callable[[], Sequence[ListenerInfo]],
         desk: UplinkDesk | None,
         held_for: Callable[[str], int],
     ) -> None:
@@ -64,8 +65,7 @@ class Knowledge:
         self._clock = clock
         self._home_of = home_of
         self._ends_before = ends_before
-        #: Listener → its codec.
-        self._codec_of = codec_of
+        self._listeners = listeners
         self._desk = desk
         self._held_for = held_for
 
@@ -115,10 +115,12 @@ class Knowledge:
             bans=tuple(self._bans.all_of(asked, found.users, hosts)),
             rights=self._rights(found),
         )
-        listeners = {one.listener for one in (*found.attempts, *found.unnamed)}
+        came_to = {one.listener for one in (*found.attempts, *found.unnamed)}
+        listeners = tuple(self._listeners())
         return replace(
             found,
-            codecs=frozenset(filter(None, map(self._codec_of, listeners))),
+            listeners=listeners,
+            codecs=frozenset(one.codec for one in listeners if one.codec is not None and one.name in came_to),
             session=await counted,
             commands=await commands,
             codec=await codec,

@@ -268,10 +268,6 @@ class Service:
             self._repeat(POLL_SECONDS, Following(self.directory.refresh).look)
         return number
 
-    def _codec_of(self, listener: str) -> str | None:
-        told = self.live.config.listeners.get(listener)
-        return None if told is None else told.codec
-
     def _resources(self) -> list[Resource]:
         """Of the API, what stands beside the broker."""
         home_of = None if self._cluster is None else self._cluster.home_of
@@ -282,7 +278,7 @@ class Service:
             BanResources(self._bans),
             ConfigResources(self.configuration),
             ListenerResources(self.configuration),
-            explained.of_clients(self._bans, home_of, packets.ends_before, self._codec_of, self._desk),
+            explained.of_clients(self._bans, home_of, packets.ends_before, self.configuration.listeners, self._desk),
             *explained.of_topics(self._desk),
             DroppedResources(lambda: self.view),
             *self._watching.resources,

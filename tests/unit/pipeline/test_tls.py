@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from iot_mqtt.codec import WrongPort
 from iot_mqtt.pipeline import (
     Batch,
     CloseReason,
@@ -107,7 +108,7 @@ def test_plain_bytes_on_the_tls_port_are_refused(server: Server, echo: Layout, f
 
     assert server.run(client)[:1] in (b"", b"\x15")  # nothing, or a TLS alert
     assert Echo.names == []
-    assert [reason.name for reason in Echo.ended if reason] == ["tls_failed"]
+    assert [str(reason) for reason in Echo.ended if reason] == [f"tls_failed: {WrongPort.PLAIN_MQTT}"]
 
 
 def test_a_client_certificate_gives_the_channel_its_name(server: Server, echo: Layout, files: Files) -> None:

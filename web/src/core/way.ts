@@ -12,7 +12,7 @@ const AT: Record<PlaceName, RegExp> = {
   subscription: /^(no_subscription|no_matching|subscription_|denied_subscribe|qos_lowered|shared_group|retained_not)/,
   session: /^(reading|queue|session_|expired|dropped|denied_delivery|right_gone)/,
   window: /^(window_|receive)/,
-  connection: /^(outbox_|slow_reader|cut_off_slow|keep_alive|tls_failed|protocol_version|too_large)/,
+  connection: /^(outbox_|slow_reader|cut_off_slow|keep_alive|tls_failed|wrong_port|protocol_version|too_large)/,
   client:
     /^(never_seen|banned|disconnected|refused|taken_over|wanted_by_another|login|closed_by|quarantined|held_off|codec_|no_connect|client_id_|sent_away|at_home_elsewhere|authentication)/,
 };

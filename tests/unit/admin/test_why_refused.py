@@ -1,0 +1,89 @@
+"""What was refused or closed is named with what refused it: which limit, which port, which publisher."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from iot_mqtt.admin.configuration import ListenerInfo
+from iot_mqtt.admin.why.finding import Weight
+from iot_mqtt.admin.why.resource import findings
+from iot_mqtt.codec import WrongPort
+from iot_mqtt.ports.limits import NoRoom
+from tests.unit.admin.adminkit import NOW
+from tests.unit.admin.test_why import UNKNOWN, WELL, attempt, trouble
+
+EXPLAIN = "iot-mqtt ctl limits explain --client c"
+
+
+@pytest.mark.parametrize(
+    ("why", "helps"),
+    [
+        (NoRoom.CLIENT, "mqtt.max_subscriptions_per_client"),
+        (NoRoom.LIMITS, EXPLAIN),
+        (NoRoom.NODE, "mqtt.max_subscriptions"),
+        (NoRoom.NODE_BYTES, "mqtt.max_subscription_bytes"),
+        ("filter has more than 8 levels", "mqtt.max_topic_levels"),
+        ("something else", None),
+    ],
+)
+def test_a_subscription_is_refused_by_one_limit(why: str, helps: str | None) -> None:
+    """However many are: one line says how many."""
+    refused = tuple(trouble("refused_subscription", f"b/{number}", why) for number in range(8))
+    found = [one for one in findings(replace(WELL, troubles=refused)) if one.code == "subscription_refused"]
+    assert [one.helps for one in found] == [helps]
+    assert found[0].text == f"subscriptions were refused 8 times, the last one 'b/0': {why}"
+
+
+@pytest.mark.parametrize("code", ["refused_subscription", "denied_subscribe"])
+def test_the_filter_that_was_refused_is_why_a_topic_does_not_come(code: str) -> None:
+    """It comes before the filter that is nearest, and is the one that is named."""
+    others = tuple(trouble(code, f"x/{number}", NoRoom.CLIENT) for number in range(3))
+    asked = replace(WELL, topic="b/1", troubles=(*others, trouble(code, "b/#", NoRoom.CLIENT)))
+    first, *rest = findings(asked)
+    assert (first.code, "'b/#'" in first.text) == (code.replace("refused_subscription", "subscription_refused"), True)
+    assert "no_matching_subscription" in [one.code for one in rest]
+    assert findings(replace(asked, topic="a/1"))[0].weight == Weight.LOSES
+    assert findings(replace(asked, now=NOW + 9000))[0].code == "no_matching_subscription"
+
+
+def listener(name: str, port: int, protocol: str = "mqtt", *, tls: bool = False) -> ListenerInfo:
+    """One that is open."""
+    return ListenerInfo(name, True, protocol, "", port, tls, None, None, "file", 0, 0, 0, 0, 10)
+
+
+@pytest.mark.parametrize(
+    ("came", "code", "listeners", "helps"),
+    [
+        (WrongPort.TLS, "wrong_port", (listener("mqtts", 8883, tls=True),), "connect to port 8883 (mqtts)"),
+        (WrongPort.TLS, "wrong_port", (), "no listener has TLS: connect without it, or configure listeners.mqtts.tls"),
+        (WrongPort.HTTP, "wrong_port", (listener("ws", 8083, "websocket"),), "connect to port 8083 (ws)"),
+        (
+            WrongPort.PLAIN_MQTT,
+            "tls_failed",
+            (listener("mqtt", 1883), listener("mqtts", 8883, tls=True)),
+            "let the client use TLS, or connect to port 1883 (mqtt)",
+        ),
+        (WrongPort.PLAIN_MQTT, "tls_failed", (listener("mqtts", 8883, tls=True),), "let the client use TLS"),
+    ],
+)
+def test_who_comes_to_the_wrong_port_is_told_the_right_one(
+    came: WrongPort, code: str, listeners: tuple[ListenerInfo, ...], helps: str
+) -> None:
+    """In place of what the bytes would be as packets."""
+    reason = "tls_failed" if code == "tls_failed" else "malformed_packet"
+    stranger = replace(attempt("unnamed", reason, came, user=None), client_id="")
+    (found,) = [one for one in findings(replace(UNKNOWN, unnamed=(stranger,), listeners=listeners)) if one.code == code]
+    assert f"closed: {came} (from 10.0.0.1:5 on mqtt)" in found.text
+    assert found.helps == helps
+
+
+def test_who_was_refused_by_name_is_not_told_of_strangers_before() -> None:
+    """Of those of the last minute it may have been one."""
+    refused = attempt("refused", "not_authorized")
+    strangers = [replace(attempt("unnamed", "connect_timeout", at=NOW - age), client_id="") for age in (50, 90)]
+    for unnamed, told in ((strangers[:1], 1), (strangers[1:], 0)):
+        found = findings(replace(UNKNOWN, attempts=(refused,), unnamed=tuple(unnamed)))
+        assert [one.code for one in found].count("no_connect") == told
+    assert "no_connect" in [one.code for one in findings(replace(UNKNOWN, unnamed=tuple(strangers[1:])))]
