@@ -317,6 +317,16 @@ def _too_large(broker: BrokerProcess, client_id: str) -> None:
     _publish(broker, "large/x", b"x" * 200)
 
 
+def _before(topic: str) -> Callable[[BrokerProcess, str], None]:
+    """Somebody publishes, and another one subscribes when that is over."""
+
+    def miss(broker: BrokerProcess, client_id: str) -> None:
+        _publish(broker, topic, b"x")
+        _subscribed(topic)(broker, client_id)
+
+    return miss
+
+
 def _retained_limit(broker: BrokerProcess, client_id: str) -> None:
     with enter(broker, "few", client_id) as client:
         for number in (1, 2):
@@ -444,6 +454,7 @@ FAULTS = [
         ("'Plant/1/temp'", "'plant/1/temp'", "upper and lower"),
         _near("Plant/1/temp", "plant/1/temp"),
     ),
+    Fault("too-late", "published_before", ("'early/x'", "before it subscribed"), _before("early/x"), "early/x"),
     Fault("slash", "near_miss", ("'/tank/+'", "'tank/1'", "slash"), _near("/tank/+", "tank/1")),
     Fault(
         "level",

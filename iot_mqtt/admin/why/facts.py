@@ -47,6 +47,17 @@ class Denied:
 
 
 @dataclass(frozen=True, slots=True)
+class Publisher:
+    """A connection that has published to a topic, as far as the flight recorder remembers."""
+
+    client_id: str
+    peer: str
+    #: The last time, in seconds since 1970.
+    at: float
+    connected: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """At one moment, on one node."""
 
@@ -88,6 +99,10 @@ class Facts:
     denied: tuple[Denied, ...] = ()
     #: Whether a message is retained there.
     retained: bool = False
+    #: Who published to it last.
+    published: Publisher | None = None
+    #: When the client first asked for that topic in its session, as far as the flight recorder remembers.
+    subscribed_at: float | None = None
     #: Topics that something was published to, and that nobody had subscribed to.
     unwanted: tuple[str, ...] = ()
     #: What the grid, or a file, did not answer in time.

@@ -286,6 +286,7 @@ def _topic(facts: Facts) -> Iterator[Finding]:
     if facts.topic is not None:
         yield _asked(facts, filters, facts.topic)
         yield from retained.of_topic(facts, facts.topic)
+        yield from retained.published_before(facts, facts.topic)
         return
     said = 0
     for topic in facts.unwanted[: max(_TOPICS, _COMPARED // len(filters))] if filters else ():

@@ -13,7 +13,7 @@ from iot_mqtt.admin.errors import bad_request
 from iot_mqtt.admin.routes import Resource, combined
 from iot_mqtt.admin.schemas import Json, Schemas, items_of, maybe, object_of, schema_of
 from iot_mqtt.admin.why import coming, getting, going_up, places
-from iot_mqtt.admin.why.facts import Facts
+from iot_mqtt.admin.why.facts import Facts, Publisher
 from iot_mqtt.admin.why.finding import Finding, Weight, ordered
 from iot_mqtt.admin.why.together import together
 from iot_mqtt.broker.facade import AttemptInfo
@@ -60,13 +60,13 @@ class WhyResources(Resource):
         """Without what this caller may not see."""
         caller = call.caller
         if caller is not None and caller.role < Role.OPERATOR:
-            facts = replace(facts, bans=(), rights=_unsaid, denied=())
+            facts = replace(facts, bans=(), rights=_unsaid, denied=(), published=_unnamed(facts.published))
         if not call.sees_contents:
             facts = replace(facts, commands=tuple(map(_without_answer, facts.commands)))
         if call.user is not None and not self._lets()(call.user, "command", facts.asked):
             facts = replace(facts, commands=())
         if call.user is not None and facts.topic is not None and not self._lets()(call.user, "receive", facts.topic):
-            facts = replace(facts, denied=(), retained=False)
+            facts = replace(facts, denied=(), retained=False, published=None)
         return facts
 
     def schemas(self) -> Schemas:
@@ -171,6 +171,11 @@ _HOPS = {
 def slowest(facts: Facts) -> str | None:
     """Where its messages wait; None: nowhere."""
     return None if facts.session is None else _HOPS.get(facts.session.state)
+
+
+def _unnamed(publisher: Publisher | None) -> Publisher | None:
+    """He may know when, and not who."""
+    return None if publisher is None else replace(publisher, client_id="", peer="")
 
 
 def _unsaid(action: str, asked: str, qos: int, retain: bool) -> None:

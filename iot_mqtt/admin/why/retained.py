@@ -1,4 +1,4 @@
-"""Why what is retained does not come with a subscription: it asks for none, it was there before, or it is shared."""
+"""Why nothing comes with a subscription at once: what is retained is not asked for, or all came before, or none is."""
 
 from __future__ import annotations
 
@@ -33,6 +33,18 @@ def of_topic(facts: Facts, topic: str) -> Iterator[Finding]:
         why, helps = reasons[0] or ("", _HELPS)
         text = f"what is retained at {topic!r} does not come with {matching[0].filter!r}{why}"
         yield Finding(_CODE, Weight.LOSES, text, None, facts.node, helps)
+
+
+def published_before(facts: Facts, topic: str) -> Iterator[Finding]:
+    """What was published last came before the subscription, so that there is nothing to be had."""
+    last, since = facts.published, facts.subscribed_at
+    if last is None or since is None or last.at >= since or facts.retained or not facts.matching(topic):
+        return
+    whom = f", by {last.client_id!r}" if last.client_id else ""
+    text = f"the last message of {topic!r} came {facts.now - last.at:.0f} s ago{whom}: before it subscribed; "
+    text += "none is retained"
+    helps = "publish with retain, or let the client keep its session and subscribe earlier"
+    yield Finding("published_before", Weight.LOSES, text, last.at, facts.node, helps)
 
 
 def _reason(facts: Facts, one: Subscription) -> tuple[str, str] | None:

@@ -9,8 +9,9 @@ from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.errors import bad_request
 from iot_mqtt.admin.routes import Resource, combined
 from iot_mqtt.admin.schemas import Json, Schemas, items_of, object_of, schema_of
+from iot_mqtt.admin.why.facts import Publisher
 from iot_mqtt.admin.why.finding import Finding
-from iot_mqtt.admin.why.topics import Publisher, Retained, Subscriber, TopicFacts, answer, together
+from iot_mqtt.admin.why.topics import Retained, Subscriber, TopicFacts, answer, together
 from iot_mqtt.devices.asked import Lets, NotHis
 from iot_mqtt.errors import MqttError
 from iot_mqtt.ports.recent import Trouble

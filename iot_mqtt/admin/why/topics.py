@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from iot_mqtt.admin.why import denials, going_up, places
-from iot_mqtt.admin.why.facts import Denied, Facts
+from iot_mqtt.admin.why.facts import Denied, Facts, Publisher
 from iot_mqtt.admin.why.finding import Finding, Weight, ordered
 from iot_mqtt.admin.why.near import Near
 from iot_mqtt.uplink.desk import RuleInfo
@@ -32,17 +32,6 @@ class Subscriber:
     #: Whether its rights cover the topic, and the rule that says so.
     allowed: bool
     rule: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Publisher:
-    """A connection that has published to it, as far as the flight recorder remembers."""
-
-    client_id: str
-    peer: str
-    #: The last time, in seconds since 1970.
-    at: float
-    connected: bool
 
 
 @dataclass(frozen=True, slots=True)

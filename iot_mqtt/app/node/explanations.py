@@ -52,6 +52,7 @@ class Explanations:
             home_of,
             ends_before,
             listeners,
+            self._broker.monitoring.recorder,
             uplink,
             self._held_for,
         )

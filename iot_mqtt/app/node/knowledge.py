@@ -10,11 +10,12 @@ from iot_mqtt.admin.configuration import ListenerInfo
 from iot_mqtt.admin.why.facts import Facts, Home, Rights
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.look_ups import LookUps
-from iot_mqtt.app.node.topic_knowledge import denied, rules_of
+from iot_mqtt.app.node.topic_knowledge import denied, publishers, rules_of, subscribed_at
 from iot_mqtt.auth.bans import BanBook
 from iot_mqtt.auth.explaining import Answer, Question
 from iot_mqtt.auth.service import Access
 from iot_mqtt.broker.facade import AttemptInfo, SessionInfo
+from iot_mqtt.broker.recorder import Recorder
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.ports.access import Principal
@@ -53,6 +54,7 @@ class Knowledge:
         home_of: HomeOf | None,
         ends_before: EndsBefore,
         listeners: Callable[[], Sequence[ListenerInfo]],
+        recorder: Recorder,
         desk: UplinkDesk | None,
         held_for: Callable[[str], int],
     ) -> None:
@@ -66,6 +68,7 @@ class Knowledge:
         self._home_of = home_of
         self._ends_before = ends_before
         self._listeners = listeners
+        self._recorder = recorder
         self._desk = desk
         self._held_for = held_for
 
@@ -120,6 +123,8 @@ class Knowledge:
         return replace(
             found,
             listeners=listeners,
+            published=None if topic is None else next(publishers(self._recorder, topic), None),
+            subscribed_at=None if topic is None else self._subscribed_at(found, topic),
             codecs=frozenset(one.codec for one in listeners if one.codec is not None and one.name in came_to),
             session=await counted,
             commands=await commands,
@@ -127,6 +132,12 @@ class Knowledge:
             home=await home,
             unanswered=tuple(looks.unanswered),
         )
+
+    def _subscribed_at(self, found: Facts, topic: str) -> float | None:
+        if found.session is None:
+            return None
+        filters = [one.filter for one in found.matching(topic)]
+        return subscribed_at(self._recorder, found.asked, filters, found.session.created_at)
 
     def _unnamed(self, view: View, found: Facts, hosts: tuple[str, ...]) -> list[AttemptInfo]:
         """From its addresses; of a client that nobody knows from everywhere, for it may have been one of them."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import starmap
 
-from iot_mqtt.admin.why.facts import Denied, Facts
+from iot_mqtt.admin.why.facts import Denied, Facts, Publisher
 from iot_mqtt.admin.why.near import Near, nearest
-from iot_mqtt.admin.why.topics import Publisher, Retained, Subscriber, TopicFacts
+from iot_mqtt.admin.why.topics import Retained, Subscriber, TopicFacts
 from iot_mqtt.auth.explaining import Question
 from iot_mqtt.auth.service import Access
 from iot_mqtt.broker.publishing.steps import Steps
@@ -65,7 +65,7 @@ class TopicKnowledge:
             topic,
             subscribers=tuple(self._subscriber(view, one.client_id, one.subscription, topic) for one in found),
             count=sum(one.sessions for one in every),
-            publishers=tuple(_publishers(self._recorder, topic)),
+            publishers=tuple(publishers(self._recorder, topic)),
             denied=tuple(denied(view, topic)),
             retained=Retained(len(kept[0].payload), kept[0].qos, kept[0].publisher) if kept else None,
             recorded=self._recorded(topic.encode()),
@@ -128,18 +128,30 @@ def _about(topic: str) -> Callable[[str, str], bool]:
     return about
 
 
-def _publishers(recorder: Recorder, topic: str) -> Iterator[Publisher]:
+def publishers(recorder: Recorder, topic: str) -> Iterator[Publisher]:
     """Connections in whose last packets the topic is, the last ones first."""
     name = topic.encode()
     begun, cut = name[:_KEPT], "…" if len(name) > _KEPT else ""
     text = f"PUBLISH {repr(begun.decode('utf-8', 'replace'))[1:-1]}{cut}, QoS"
     recorded = [*recorder][-_LOOKED_THROUGH:]
-    publishers = [
+    found = [
         Publisher(one.client_id, one.peer, at, one.until is None)
         for one in recorded
         if begun in (image := one.image()) and (at := _last(image, text)) is not None
     ]
-    yield from sorted(publishers, key=lambda one: -one.at)[:_PUBLISHERS]
+    yield from sorted(found, key=lambda one: -one.at)[:_PUBLISHERS]
+
+
+def subscribed_at(recorder: Recorder, client_id: str, filters: Iterable[str], created_at: float) -> float:
+    """When a session, which has been there since then, first asked for one of these filters."""
+    words = [f"{filter!r} QoS" for filter in filters]
+    times = (
+        one.at
+        for recording in recorder.of(client_id)
+        for one in described(recording.image)
+        if one.direction == "in" and "SUBSCRIBE" in one.text and any(word in one.text for word in words)
+    )
+    return min((at for at in times if at >= created_at), default=created_at)
 
 
 def _last(image: bytes, text: str) -> float | None:

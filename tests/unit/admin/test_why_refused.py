@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
+from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.callers import Caller, Role
 from iot_mqtt.admin.configuration import ListenerInfo
+from iot_mqtt.admin.why.facts import Facts, Publisher
 from iot_mqtt.admin.why.finding import Weight
-from iot_mqtt.admin.why.resource import findings
+from iot_mqtt.admin.why.resource import WhyResources, findings
 from iot_mqtt.codec import WrongPort
 from iot_mqtt.ports.limits import NoRoom
 from tests.unit.admin.adminkit import NOW
 from tests.unit.admin.test_why import UNKNOWN, WELL, attempt, trouble
+from tests.unit.broker.harness import run
 
 EXPLAIN = "iot-mqtt ctl limits explain --client c"
 
@@ -87,3 +92,42 @@ def test_who_was_refused_by_name_is_not_told_of_strangers_before() -> None:
         found = findings(replace(UNKNOWN, attempts=(refused,), unnamed=tuple(unnamed)))
         assert [one.code for one in found].count("no_connect") == told
     assert "no_connect" in [one.code for one in findings(replace(UNKNOWN, unnamed=tuple(strangers[1:])))]
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, True),
+        ({"subscribed_at": NOW - 80}, False),
+        ({"retained": True}, False),
+        ({"topic": "b"}, False),
+        ({"published": None}, False),
+    ],
+)
+def test_what_was_published_before_the_subscription_is_why_it_does_not_come(
+    changes: dict[str, Any], found: bool
+) -> None:
+    """Where it is known, and nothing of it is retained. Nobody is told then that nothing is kept from the client."""
+    last = Publisher("press", "10.0.0.7:9", NOW - 70, connected=True)
+    asked = replace(WELL, topic="a/b", published=last, subscribed_at=NOW - 60)
+    codes = {one.code: one for one in findings(replace(asked, **changes))}
+    assert ("published_before" in codes, "well" in codes) == (found, changes.get("topic") != "b" and not found)
+    if found:
+        one = codes["published_before"]
+        assert one.text == "the last message of 'a/b' came 70 s ago, by 'press': before it subscribed; none is retained"
+        assert one.weight == Weight.LOSES
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.OPERATOR])
+def test_who_published_is_not_for_everybody(role: Role) -> None:
+    """When is."""
+
+    async def known(asked: str, topic: str | None) -> Facts:
+        last = Publisher("press", "10.0.0.7:9", NOW - 70, connected=True)
+        return replace(WELL, topic=topic, published=last, subscribed_at=NOW - 60)
+
+    (route,) = WhyResources(known, lambda: lambda *_args, **_more: True).routes
+    call = Call({"client_id": "c"}, {"topic": "a/b"}, caller=Caller("x", role, ()))
+    answered = cast(Any, run(cast(Any, route.handler(call))))
+    assert answered["findings"][0]["code"] == "published_before"
+    assert ("press" in str(answered)) is (role is Role.OPERATOR)
