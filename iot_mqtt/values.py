@@ -116,9 +116,10 @@ class Message:
 
 def seconds_left(expires_at: float, wall: float) -> int:
     """The Message Expiry Interval of what is passed on at ``wall``: what was received less the time that it waited, in
-    whole seconds, and never more than that [MQTT-3.3.2-6].
+    whole seconds [MQTT-3.3.2-6]. A part of the last second is one: 0 would end at once what is still good.
     """
-    return max(0, int(expires_at - wall))
+    left = expires_at - wall
+    return int(left) if left >= 1.0 else int(left > 0.0)
 
 
 class OwnedMessage(Message):

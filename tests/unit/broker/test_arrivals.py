@@ -13,7 +13,7 @@ from tests.unit.broker.test_traces import Link
 
 @pytest.mark.parametrize("qos", [0, 1])
 @pytest.mark.parametrize("limits", [{}, {"topic_alias_maximum": 3}, {"maximum_packet_size": 5000}], ids=str)
-@pytest.mark.parametrize(("waited", "left"), [(0, 60), (10.4, 49), (-5, 60)])
+@pytest.mark.parametrize(("waited", "left"), [(0, 60), (10.4, 49), (59.75, 1), (-5, 60)])
 def test_the_time_on_the_way_counts(waited: float, left: int, limits: dict[str, Any], qos: int) -> None:
     """[MQTT-3.3.2-6] In whatever form a message leaves; a clock that is wrong adds nothing to it."""
     there, node = Node(), Node()

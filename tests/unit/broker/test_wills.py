@@ -223,7 +223,7 @@ def test_a_will_with_a_second_reaches_who_is_there(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(node.clock, "wall", count(node.clock.wall(), 0.001).__next__)
     client.lose()
     (message,) = watcher.take(Publish)
-    assert message.properties.message_expiry_interval == 0
+    assert message.properties.message_expiry_interval == 1
 
 
 @pytest.mark.parametrize(("quota", "kept"), [(1, 1), (0, 0)], ids=["room", "full"])
