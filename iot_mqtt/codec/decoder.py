@@ -329,7 +329,14 @@ class Decoder:
             return -1
         stop = start + size
         if stop - pos > self._limit:
-            # Before anything of it is buffered [MQTT-3.2.2-15].
+            if kind is _CONNECT:
+                # In the words of its version it can be answered.
+                behind = start + connect.name_size(data, start)
+                if behind > end:
+                    self._need = behind - pos
+                    return -1
+                self.version = connect.version_of(data[start:behind])
+            # Before anything else of it is buffered [MQTT-3.2.2-15].
             raise ProtocolViolation(f"a packet of {stop - pos} bytes", ReasonCode.PACKET_TOO_LARGE)
         if stop > end:
             self._need = stop - pos

@@ -68,7 +68,7 @@ FIXED_HEADER = rows(
     bad("remaining length of five bytes, small", ALL, "c0 8080808000", R.MALFORMED_PACKET),
     bad("remaining length longer than it need be [MQTT-1.5.5-1]", FIVE, "c0 8000", R.MALFORMED_PACKET),
     bad("above the limit", ALL, "82 8008", R.PACKET_TOO_LARGE, limit=1024),
-    bad("above the limit, the first packet", ALL, "10 8008", R.PACKET_TOO_LARGE, limit=1024, first=True),
+    bad("above the limit, the first packet", ALL, "10 8008 'MQTT' 05", R.PACKET_TOO_LARGE, limit=1024, first=True),
 )
 ORDER = rows(
     *[

@@ -74,12 +74,23 @@ _OLD: Final = b"\0\6"
 _USERNAME, _PASSWORD, _WILL_RETAIN, _WILL, _CLEAN, _RESERVED = 0x80, 0x40, 0x20, 0x04, 0x02, 0x01
 
 
+def name_size(data: bytes, start: int) -> int:
+    """How many bytes protocol name and level have, where they are those of MQTT."""
+    return 9 if data.startswith(_OLD, start) else 7
+
+
+def version_of(name: bytes) -> ProtocolVersion | None:
+    """What protocol name and level say; None: no version that is spoken here."""
+    known = _VERSIONS.get(name)
+    return None if known is None else known[0]
+
+
 def read_version(reader: wire.Reader) -> tuple[ProtocolVersion, bool]:
     """The version that protocol name and level say, and whether it is a bridge's; read first, because an answer depends
     on it.
     """
     start = reader.pos
-    stop = start + (9 if reader.data.startswith(_OLD, start) else 7)
+    stop = start + name_size(reader.data, start)
     known = _VERSIONS.get(reader.data[start:stop]) if stop <= reader.end else None
     if known is not None:
         reader.pos = stop

@@ -188,6 +188,7 @@ class Node:
                     "mqtt",
                     lambda: MqttCodecStage(
                         settings.max_packet_size,
+                        max_connect_size=settings.max_connect_size,
                         topic_alias_maximum=settings.topic_alias_maximum,
                         routes=broker.routing.routes.classes,
                     ),

@@ -9,6 +9,7 @@ from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import (
     Auth,
     Connack,
+    Connect,
     ConnectWill,
     Disconnect,
     Packet,
@@ -23,6 +24,7 @@ from iot_mqtt.codec import (
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.access import Challenge, ConnectAttempt, Denied, Exchange, Granted, Principal
 from iot_mqtt.ports.grid import CacheName
+from iot_mqtt.values import ProtocolVersion
 from tests.unit.broker.harness import V5, Client, Node, subscribe
 
 TOO_LARGE = ReasonCode.PACKET_TOO_LARGE
@@ -116,6 +118,16 @@ def test_a_client_that_cannot_take_its_connack_is_refused() -> None:
     assert client.take_all() == []
     assert node.counters.connects_refused == {"PACKET_TOO_LARGE": 1}
     assert node.counters.errors == {"PACKET_TOO_LARGE": 1}
+
+
+@pytest.mark.parametrize("version", [ProtocolVersion.V31, ProtocolVersion.V311, ProtocolVersion.V5])
+def test_a_connect_that_is_too_large_is_answered(version: ProtocolVersion) -> None:
+    """In MQTT 5, with its code; older versions have none. The rest of it is not waited for."""
+    client = Node(MqttSettings(max_connect_size=64)).open(version)
+    client.feed(encode(Connect(version, "c" * 60, username="u" * 60), version)[:12])
+    assert client.closed
+    answers = [one.reason for one in client.take(Connack)]
+    assert answers == ([TOO_LARGE] if version is ProtocolVersion.V5 else [])
 
 
 def test_a_client_that_can_take_no_connack_at_all_is_closed_without_a_word() -> None:
