@@ -95,10 +95,11 @@ def read_version(reader: wire.Reader) -> tuple[ProtocolVersion, bool]:
     if known is not None:
         reader.pos = stop
         return known
-    name = reader.binary()
+    # As text: the log masks bytes, which may be a payload.
+    name = reader.binary()[:16].decode("utf-8", "replace")
     level = reader.byte()
     # [MQTT-3.1.2-1] [MQTT-3.1.2-2]; bytes that are no protocol name at all get the same answer.
-    raise ProtocolViolation(f"protocol {name[:16]!r} level {level}", ReasonCode.UNSUPPORTED_PROTOCOL_VERSION)
+    raise ProtocolViolation(f"protocol {name!r} level {level}", ReasonCode.UNSUPPORTED_PROTOCOL_VERSION)
 
 
 def read(reader: wire.Reader, version: ProtocolVersion, *, bridge: bool = False) -> Connect:

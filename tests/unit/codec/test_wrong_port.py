@@ -43,3 +43,14 @@ def test_a_port_for_mqtt_says_what_came(data: bytes, words: str) -> None:
 def test_a_port_with_tls_says_what_came(data: bytes, came: WrongPort | None) -> None:
     """Where it is no handshake."""
     assert at_tls_port(data) is came
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("0004 4d515454 06", "'MQTT' level 6"), ("0004 4d51ff0a 05", "'MQ\ufffd\\n' level 5")]
+)
+def test_a_protocol_that_is_not_spoken_is_named_as_text(name: str, words: str) -> None:
+    """The log masks bytes: they may be a payload."""
+    body = bytes.fromhex(name)
+    (error,) = Decoder().feed(bytes((0x10, len(body))) + body)
+    assert isinstance(error, MqttError)
+    assert error.detail == f"protocol {words}"
