@@ -18,6 +18,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,23 +46,50 @@ def import_files(paths: Iterable[str], now: float, hashing: str | None = None) -
         if path.endswith(SUFFIXES):
             reading.take_archive(path)
         else:
-            reading.take(path, _items(path))
+            items, meta = _read(path)
+            reading.count(path, items, meta)
+            reading.take(path, items)
     return reading.result()
 
 
-def _items(path: str) -> list[Json]:
+@dataclass
+class _Answer:
+    """A list that the API has, of which a file is one page, or all."""
+
+    #: The last file that has some of it.
+    path: str = ""
+    #: How many records it has there, if it was told.
+    size: int = 0
+    found: set[str] = field(default_factory=set)
+    ended: bool = False
+
+    def check(self) -> None:
+        """Raises ``Refused`` if some of it is missing."""
+        if self.ended and len(self.found) >= self.size:
+            return
+        of_all = f" of {self.size}" if self.size else ""
+        follow = ", and more follow" if len(self.found) >= self.size else ""
+        raise Refused(
+            f"{self.path}: {len(self.found)}{of_all} are in it and its other pages{follow}: "
+            "ask for all with ?limit=10000, or give every page (?limit=100&page=2) as a file"
+        )
+
+
+def _read(path: str) -> tuple[list[Json], Json]:
+    """Records, and what an answer of the API says of its pages."""
+    meta: object = None
     try:
         text = read_text(path)
         if path.endswith(".csv"):
-            return list(csv.DictReader(io.StringIO(text)))
+            return list(csv.DictReader(io.StringIO(text))), {}
         value = json.loads(text)
     except (FileError, ValueError, csv.Error) as error:
         raise Refused(f"{path}: {error}") from error
     if isinstance(value, Mapping):
-        value = value.get("data", [value])
+        meta, value = value.get("meta"), value.get("data", [value])
     if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
         raise Refused(f"{path}: is no list of objects")
-    return value
+    return value, meta if isinstance(meta, Mapping) else {}
 
 
 class _Reading:
@@ -70,6 +98,20 @@ class _Reading:
         self._hashing = hashing
         self._found = Imported()
         self._sections: dict[str, list[str]] = {}
+        #: By what names a record in it.
+        self._answers: dict[str, _Answer] = {}
+
+    def count(self, path: str, items: Sequence[Json], meta: Json) -> None:
+        """Note what a file has of all that there is."""
+        if not meta:
+            return
+        told = meta.get("count")
+        size = told if isinstance(told, int) else 0
+        of = next((key for key in ("user_id", "as", "username", "clientid") if items and key in items[0]), "")
+        answer = self._answers.setdefault(of, _Answer())
+        answer.path, answer.size = path, max(answer.size, size)
+        answer.found.update(json.dumps(item, sort_keys=True) for item in items)
+        answer.ended |= meta.get("hasnext") is not True
 
     def take_archive(self, path: str) -> None:
         """What the tables of an archive have."""
@@ -78,15 +120,23 @@ class _Reading:
 
     def take(self, path: str, items: Sequence[Json]) -> None:
         """What one file has."""
+        if not items:
+            return
         takers = {("user_id", "password_hash"): self._users, ("rules",): self._rules, ("as", "who"): self._bans}
         for keys, take in takers.items():
-            if items and all(key in one for one in items for key in keys):
+            if all(key in one for one in items for key in keys):
                 take(path, items)
                 return
         raise Refused(f"{path}: has neither users with password_hash, nor rules, nor bans of EMQX")
 
     def result(self) -> Imported:
         """All files were taken."""
+        # A page behind the last one does not say of which list it is.
+        behind = self._answers.pop("", None)
+        for answer in self._answers.values():
+            answer.check()
+        if behind is not None and all(one.size != behind.size for one in self._answers.values()):
+            behind.check()
         found, sections = self._found, self._sections
         if sections:
             # As they are asked there: those of the client, of the user, of everybody.

@@ -244,8 +244,52 @@ def test_a_name_makes_no_second_line(tmp_path: Path) -> None:
     assert "a name has no ':' in it" in result.stderr
 
 
-@pytest.mark.parametrize("content", ["[]", "{", "[1]", '[{"a": 1}]', '{"data": 5}', '[{"username": "a", "rules": 3}]'])
+@pytest.mark.parametrize("content", ["{", "[1]", '[{"a": 1}]', '{"data": 5}', '[{"username": "a", "rules": 3}]'])
 def test_what_is_no_file_of_emqx_is_refused(tmp_path: Path, content: str) -> None:
     """In one line, and nothing is written."""
     result = run("emqx", written(tmp_path, "x.json", content), "-o", tmp_path / "out")
     assert result.exit_code == 1 and result.output.startswith("Error: ") and not (tmp_path / "out").exists()
+
+
+def page(folder: Path, number: int, bans: range, count: int | None = 250, *, goes_on: bool | None = None) -> Path:
+    """A page of bans as the API answers it."""
+    meta = {"page": number, "limit": 100, "hasnext": number < 3 if goes_on is None else goes_on}
+    data = [{"as": "clientid", "who": f"c{one}", "until": "infinity"} for one in bans]
+    told = meta if count is None else meta | {"count": count}
+    return written(folder, f"page-{number}.json", {"data": data, "meta": told})
+
+
+def test_pages_of_an_answer_are_taken_when_all_of_them_are_there(tmp_path: Path) -> None:
+    """Otherwise bans would vanish, and rules that deny: how many of how many, and how to get them."""
+    pages = [page(tmp_path, 1, range(100)), page(tmp_path, 2, range(100, 200)), page(tmp_path, 3, range(200, 250))]
+    behind = page(tmp_path, 4, range(0), goes_on=False)
+    out = tmp_path / "out"
+    for some in (pages[:1], pages[1:], [pages[0], pages[0], pages[0]], [behind]):
+        result = run("emqx", *some, "-o", out)
+        assert result.exit_code == 1 and not out.exists(), result.output
+    result = run("emqx", *pages[:2], "-o", out)
+    assert f"{pages[1]}: 200 of 250 are in it and its other pages: " in result.stderr, result.stderr
+    assert "?limit=10000" in result.stderr
+    result = run("emqx", behind, *pages, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert len((out / "bans.sh").read_text().splitlines()) == 250
+
+
+def test_an_answer_without_a_count_says_whether_it_goes_on(tmp_path: Path) -> None:
+    """As that of a search does."""
+    first, last = page(tmp_path, 1, range(100), None), page(tmp_path, 3, range(100, 110), None)
+    result = run("emqx", first, "-o", tmp_path / "out")
+    assert result.exit_code == 1 and "100 are in it and its other pages, and more follow" in result.stderr
+    assert run("emqx", first, last, "-o", tmp_path / "out").exit_code == 0
+
+
+def test_lists_of_users_and_of_clients_have_pages_of_their_own(tmp_path: Path) -> None:
+    """A list that is whole makes up for nothing of another."""
+    rules = [{"topic": "a", "permission": "deny", "action": "all"}]
+    meta = {"count": 2, "page": 1, "limit": 1, "hasnext": True}
+    files = [
+        written(tmp_path, f"{key}.json", {"data": [{key: "a", "rules": rules}], "meta": meta})
+        for key in ("username", "clientid")
+    ]
+    result = run("emqx", *files, "-o", tmp_path / "out")
+    assert result.exit_code == 1 and "1 of 2 are in it" in result.stderr
