@@ -18,6 +18,7 @@ from iot_mqtt.app.config.effects import notes
 from iot_mqtt.app.config.file_checks import file_notes, file_problems
 from iot_mqtt.app.config.limits import RENAMED
 from iot_mqtt.app.config.migrating import migrate
+from iot_mqtt.app.config.plugin_checks import plugin_problems
 from iot_mqtt.app.config.text import explained, reference, shown, value_text
 from iot_mqtt.app.terminal import together
 
@@ -88,6 +89,8 @@ def check(path: str | None, sets: tuple[str, ...]) -> None:
     loaded = _read(path, sets)
     problems = serving_problems(loaded)
     problems += file_problems(loaded, problems)
+    # Entries that are wrong themselves cannot be asked further.
+    problems += [] if problems else plugin_problems(loaded)
     if problems:
         raise refused(ConfigError(problems))
     for note in (*notes(loaded), *file_notes(loaded, time.time())):

@@ -37,6 +37,7 @@ from iot_mqtt.app.config.effects import notes
 from iot_mqtt.app.config.errors import ConfigError, Layer, Problem
 from iot_mqtt.app.config.layers import data_dir_of
 from iot_mqtt.app.config.limits import KEYS, LISTENER_NAME, is_live, pattern_of
+from iot_mqtt.app.config.plugin_checks import plugin_problems
 from iot_mqtt.app.config.reading import LoadedConfig, assembled, default_of
 from iot_mqtt.app.config.sections import Config, known_listeners
 from iot_mqtt.app.config.text import document
@@ -164,7 +165,7 @@ class Configuration:
 
         async def change() -> ChangesInfo:
             try:
-                loaded = await self._run(partial(_checked, await read()))
+                loaded = await self._run(partial(_loadable, await read()))
             except ConfigError as error:
                 raise ConfigRefused(str(error)) from error
             return await self._take(loaded, dry_run=dry_run)
@@ -184,7 +185,7 @@ class Configuration:
         if not self._refused or self.read is None or self.loaded is None:
             return
         with suppress(ConfigError, Unavailable):
-            loaded = await self._run(partial(_checked, await self.read()))
+            loaded = await self._run(partial(_loadable, await self.read()))
             if loaded.config == self.loaded.config:
                 self._refused = ""
 
@@ -362,6 +363,13 @@ class Configuration:
 def _checked(loaded: LoadedConfig) -> LoadedConfig:
     """What a node could serve with. Raises ``ConfigError``."""
     if problems := serving_problems(loaded):
+        raise ConfigError(problems)
+    return loaded
+
+
+def _loadable(loaded: LoadedConfig) -> LoadedConfig:
+    """The same, with the bundled codecs. Raises ``ConfigError``."""
+    if problems := plugin_problems(_checked(loaded)):
         raise ConfigError(problems)
     return loaded
 

@@ -11,6 +11,7 @@ from iot_mqtt.app.config import ConfigError
 from iot_mqtt.app.config.folders import captures_dir, plugins_dir
 from iot_mqtt.app.config.plugin_entries import plugin_settings
 from iot_mqtt.app.config.sections import Config
+from iot_mqtt.custom_protocols import BUNDLED
 from iot_mqtt.devices import Accompanied
 from iot_mqtt.devices.link import Captures, FrameTurns, LinksCounters, LinkServices
 from iot_mqtt.devices.link.repetitions import Repetitions
@@ -20,13 +21,6 @@ from iot_mqtt.plugins.info import PluginError
 from iot_mqtt.plugins.settings import PluginSettings
 from iot_mqtt.ports.clock import Clock
 from iot_mqtt.ports.recent import Recent
-
-#: The codecs that come with the broker.
-BUNDLED = {
-    "gateway": "iot_mqtt.custom_protocols.gateway:GatewayCodec",
-    "modbus": "iot_mqtt.custom_protocols.modbus:ModbusTcp",
-    "modbus-rtu": "iot_mqtt.custom_protocols.modbus:ModbusRtu",
-}
 
 
 class Gateways:

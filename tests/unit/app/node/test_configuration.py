@@ -225,6 +225,20 @@ def test_a_wrong_file_changes_nothing_at_all(running: Running) -> None:
     assert running.service.broker.settings.max_sessions == 100
 
 
+def test_a_codec_that_could_not_be_loaded_is_no_configuration_to_reload(running: Running) -> None:
+    """A node that starts with it all the same has an alarm, and can still be changed."""
+    running.write(plugins={"modbus": {"config": {"foo": 1}}})
+    with pytest.raises(ConfigRefused, match=r"plugins\.modbus\.config: foo: there is no such key"):
+        running.run(running.desk.reload())
+    (alarm,) = running.desk.alarms
+    assert alarm.kind is AlarmKind.CONFIGURATION
+    running.stop()
+    running.start()
+    (found,) = [one.text for one in running.service.view.alarms if one.kind is AlarmKind.CODEC]
+    assert found.startswith("codec modbus takes no connections: its configuration: foo: there is no such key")
+    assert running.run(running.desk.change({"log.level": "warning"}, ())).changed
+
+
 def test_a_list_of_keys_says_each_default(running: Running) -> None:
     """What differs from it is seen without asking for each key by itself."""
     keys = {one.key: one for one in running.desk.all_keys()}
