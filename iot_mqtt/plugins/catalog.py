@@ -91,7 +91,7 @@ class Plugins:
         self._note(self._stock.look())
         waiting = []
         for plugin in self._plugins.values():
-            plugin.enabled = self._wanted(plugin)
+            plugin.enabled = self._wanted(plugin, self._sections)
             if plugin.enabled:
                 waiting.append(self._begin(plugin))
         with self._told():
@@ -122,6 +122,21 @@ class Plugins:
             raise
 
     # ``PluginPart``.
+
+    def differing(self, written: Mapping[str, PluginSettings]) -> Iterator[str]:
+        """The keys below ``plugins`` that say something else than what runs."""
+        yield from (name for name in written if name not in self._plugins)
+        for name, plugin in self._plugins.items():
+            told = written.get(name, PluginSettings(enabled=False))
+            yield from (f"{name}.{key}" for key in plugin.differing(told))
+            if self._wanted(plugin, written) != self._wanted(plugin, self._sections):
+                yield f"{name}.enabled"
+
+    def settle(self, written: Mapping[str, PluginSettings]) -> None:
+        """What runs is written again: a reload that was refused for something else is over."""
+        for name, plugin in self._plugins.items():
+            if plugin.misconfigured and not any(plugin.differing(written.get(name, PluginSettings(enabled=False)))):
+                plugin.trouble, plugin.misconfigured = None, False
 
     def info(self) -> list[PluginInfo]:
         return [self._info(plugin) for _, plugin in sorted(self._plugins.items())]
@@ -271,11 +286,11 @@ class Plugins:
             return plugin.settings
         return (await self._reread()).get(plugin.name, PluginSettings(enabled=False))
 
-    def _wanted(self, plugin: Plugin) -> bool:
+    def _wanted(self, plugin: Plugin, sections: Mapping[str, PluginSettings]) -> bool:
         decided = self._shelf.of(plugin.name).enabled
         if decided is not None:
             return decided
-        return plugin.settings.enabled if plugin.name in self._sections else plugin.bundled
+        return sections[plugin.name].enabled if plugin.name in sections else plugin.bundled
 
     def _isolation(self, plugin: Plugin, settings: PluginSettings | None = None) -> str:
         said = self._shelf.of(plugin.name).isolation or (settings or plugin.settings).isolation
@@ -334,6 +349,7 @@ class Plugins:
             if reason is None and not back and (reason := _conflict(plugin.current, version)) is not None:
                 better = False
             plugin.trouble = reason
+            plugin.misconfigured = reason is not None and settings != plugin.settings
             if self._stopped or (reason is not None and not (better and plugin.enabled)):
                 version.retire()
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from iot_mqtt.plugins.place import Place
 from iot_mqtt.plugins.settings import PluginSettings
@@ -27,8 +28,16 @@ class Plugin:
         self.loading = False
         #: Why the last change came to nothing.
         self.trouble: str | None = None
+        #: It was tried with other settings than those that it has.
+        self.misconfigured = False
         self.faults: Counter[str] = Counter()
         self.turned_away: Counter[str] = Counter()
+
+    def differing(self, told: PluginSettings) -> Iterator[str]:
+        """Which settings are other ones than these. Whether it is enabled is decided elsewhere."""
+        for key in ("isolation", "config", "limits", "sandbox"):
+            if getattr(told, key) != getattr(self.settings, key):
+                yield key
 
     @property
     def state(self) -> str:

@@ -125,6 +125,15 @@ def _differences(node: Node, written: Config) -> Iterator[tuple[str, object, obj
             yield key, before, now
 
 
+def _until(key: str) -> str:
+    """When a key takes effect that waits. A plugin that is reloaded takes over all but whether it is enabled."""
+    section, _, rest = key.partition(".")
+    name, _, setting = rest.partition(".")
+    if section == "plugins" and setting not in ("", "enabled"):
+        return f"`iot-mqtt ctl plugins reload {name}`, or the node is restarted"
+    return "the node is restarted"
+
+
 def _print(told: Json, as_json: bool) -> None:
     if as_json:
         print_json(told)
@@ -135,7 +144,7 @@ def _print(told: Json, as_json: bool) -> None:
         for name in told[word]:
             click.echo(f"listeners.{name}: {word}")
     for key in told["restart"]:
-        click.echo(f"{key}: stays what it was until the node is restarted")
+        click.echo(f"{key}: stays what it was until {_until(key)}")
     for note in told["notes"]:
         click.echo(f"note: {note}")
     if not any(told[word] for word in ("changed", "opened", "closed", "restart")):

@@ -37,12 +37,14 @@ from iot_mqtt.app.config.effects import notes
 from iot_mqtt.app.config.errors import ConfigError, Layer, Problem
 from iot_mqtt.app.config.layers import data_dir_of
 from iot_mqtt.app.config.limits import KEYS, LISTENER_NAME, is_live, pattern_of
-from iot_mqtt.app.config.plugin_checks import plugin_problems
+from iot_mqtt.app.config.plugin_checks import CODECS, plugin_problems
+from iot_mqtt.app.config.plugin_entries import plugin_settings
 from iot_mqtt.app.config.reading import LoadedConfig, assembled, default_of
 from iot_mqtt.app.config.sections import Config, known_listeners
 from iot_mqtt.app.config.text import document
 from iot_mqtt.app.node.live_keys import LiveKeys
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.plugins.settings import PluginSettings
 from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.secrecy import masked
 from iot_mqtt.uplink.desk import RulesRefused
@@ -77,6 +79,14 @@ class Ports(Protocol):
     def infos(self, config: Config, layer_of: Callable[[str], str]) -> list[ListenerInfo]: ...
 
 
+class Codecs(Protocol):
+    """``Plugins``."""
+
+    def differing(self, written: Mapping[str, PluginSettings]) -> Iterable[str]: ...
+
+    def settle(self, written: Mapping[str, PluginSettings]) -> None: ...
+
+
 class Rules(Protocol):
     """``RuleDesk``."""
 
@@ -104,6 +114,7 @@ class Configuration:
         self.read: Read | None = None
         #: Set when the node serves.
         self.ports: Ports | None = None
+        self.codecs: Codecs | None = None
         self.rules: Rules | None = None
         #: Why the last reload was refused; empty: it was not, or there is nothing left of that.
         self._refused = ""
@@ -308,7 +319,7 @@ class Configuration:
     async def _take(self, loaded: LoadedConfig, *, dry_run: bool = False) -> ChangesInfo:
         """Have in force what is written, as far as it can be. Raises ``ConfigRefused``; then nothing has changed."""
         before = self._live.config
-        step = _step(before, loaded.config)
+        step = self._with_codecs(_step(before, loaded.config), loaded)
         told = ChangesInfo(
             [_change(key, before, step.config) for key in step.changed],
             step.opens,
@@ -328,6 +339,8 @@ class Configuration:
         self.loaded = loaded
         self._live.change(step.config)
         self._close(step.closes)
+        if self.codecs is not None:
+            self.codecs.settle(plugin_settings(loaded.config))
         if step.changed or step.opens or step.closes or step.restart:
             extra = {
                 "changed": ", ".join((*step.changed, *step.opens, *step.closes)),
@@ -335,6 +348,14 @@ class Configuration:
             }
             log.warning("the configuration was changed", extra=extra)
         return told
+
+    def _with_codecs(self, step: _Step, loaded: LoadedConfig) -> _Step:
+        """With the keys that codecs have not taken over: ``plugins.NAME.config``, as the file has them."""
+        if self.codecs is None:
+            return step
+        codecs = sorted(self.codecs.differing(plugin_settings(loaded.config)), key=lambda key: key.partition(".")[0])
+        others = (key for key in step.restart if key != CODECS)
+        return replace(step, restart=(*others, *(f"plugins.{key}" for key in codecs)))
 
     async def _open(self, step: _Step) -> None:
         """All of them, or none."""

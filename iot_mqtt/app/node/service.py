@@ -241,6 +241,7 @@ class Service:
         self.configuration.ports = RunningListeners(
             self._listeners, self._access, self.gateways, self._certificates, moved, self._files.run
         )
+        self.configuration.codecs = self.gateways.plugins
         self.configuration.read = self._files.reader()
         self.view.further_alarms.append(lambda: self.configuration.alarms)
         self._repeat(CONFIG_SECONDS, Following(self.configuration.look, "the configuration's files").look)

@@ -50,6 +50,8 @@ _MOST_UNACKNOWLEDGED: Final = 8192
 _SUBSCRIBING: Final = 1
 #: Bytes of a message beside its payload, at most, in what the broker calls its size.
 _AROUND: Final = 160
+#: What CONNACK says where it has no better word.
+_VAGUE: Final = (ReasonCode.UNSPECIFIED_ERROR, ReasonCode.SERVER_UNAVAILABLE)
 
 
 class Phase(Enum):
@@ -231,11 +233,11 @@ class GatewayClient:
         self._later([Subscribe(_SUBSCRIBING, (Request(f"down/{gateway}/#", qos=1),))])
 
     def closing(self, why: CloseReason) -> None:
-        """The broker closes. Of a takeover and the like its CONNACK could say no more than "unspecified"."""
+        """The broker closes, and says more than CONNACK has words for: of a takeover, above all."""
         refusal, self._refusal = self._refusal, None
         if refusal is None:
             return
-        reason = (why.name if refusal is ReasonCode.UNSPECIFIED_ERROR else refusal.name).lower()
+        reason = (why.name if refusal in _VAGUE else refusal.name).lower()
         told = {"gateway": self._login.gateway, "claimed_user": self._login.username, "peer": self._peer}
         log.warning("a gateway's login was refused: %s", reason, extra=told)
         self._counters.refused[reason] += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.live_keys import LiveKeys
+from iot_mqtt.plugins.settings import PluginSettings
 from tests.unit.admin.adminkit import TOKEN, FakeView, make_browser
 from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
 
@@ -55,6 +56,19 @@ class FakePorts:
         ]
 
 
+class FakeCodecs:
+    """Codecs that run with other settings than those that are written."""
+
+    def __init__(self) -> None:
+        self.waiting: list[str] = []
+
+    def differing(self, written: Mapping[str, PluginSettings]) -> list[str]:
+        return self.waiting
+
+    def settle(self, written: Mapping[str, PluginSettings]) -> None:
+        pass
+
+
 class Site:
     """A configuration file, and who changes what came of it."""
 
@@ -64,6 +78,7 @@ class Site:
         loaded = self.read()
         self.desk = Configuration(loaded, LiveKeys(loaded.config), self._run)
         self.desk.ports = self.ports = FakePorts()
+        self.desk.codecs = self.codecs = FakeCodecs()
         self.desk.read = self._read
         parts = (ConfigResources(self.desk), ListenerResources(self.desk))
         self.ctl = Ctl(monkeypatch)
@@ -134,6 +149,15 @@ def test_a_file_that_has_changed_is_compared_tried_and_read(site: Site) -> None:
     assert not site.ports.open_now
     site.file.write_text("mqtt: [")
     assert "is not YAML" in site.ctl.run("config", "reload").output
+
+
+def test_a_key_that_waits_says_for_what(site: Site) -> None:
+    """What a codec takes over when it is reloaded needs no restart."""
+    site.codecs.waiting = ["acme.config", "acme.enabled"]
+    assert site.ctl.lines("config", "reload") == [
+        "plugins.acme.config: stays what it was until `iot-mqtt ctl plugins reload acme`, or the node is restarted",
+        "plugins.acme.enabled: stays what it was until the node is restarted",
+    ]
 
 
 def test_a_listener_is_opened_listed_and_closed(site: Site) -> None:

@@ -21,6 +21,7 @@ from iot_mqtt.app.node.service import Service
 from iot_mqtt.broker.allowance import allowance_of
 from iot_mqtt.codec import Connack, Connect, Decoder, Disconnect, Role, encode
 from iot_mqtt.errors import ReasonCode
+from iot_mqtt.plugins.info import PluginError
 from iot_mqtt.ports.alarms import AlarmKind
 from iot_mqtt.values import ProtocolVersion
 from tests.unit.app.node.lifekit import Turning
@@ -237,6 +238,41 @@ def test_a_codec_that_could_not_be_loaded_is_no_configuration_to_reload(running:
     (found,) = [one.text for one in running.service.view.alarms if one.kind is AlarmKind.CODEC]
     assert found.startswith("codec modbus takes no connections: its configuration: foo: there is no such key")
     assert running.run(running.desk.change({"log.level": "warning"}, ())).changed
+
+
+def test_what_is_written_for_a_codec_waits_for_its_reload(running: Running) -> None:
+    """It is named by the key in the file, until the plugin has taken it over."""
+
+    def waits() -> object:
+        return running.run(running.desk.reload()).restart
+
+    plugins = running.service.gateways.plugins
+    running.write(plugins={"modbus": {"config": {"gateway": "mb2"}, "limits": {"stall": 2.0}}})
+    assert waits() == waits() == ("plugins.modbus.config", "plugins.modbus.limits")
+    running.run(plugins.reload("modbus"))
+    assert waits() == ()
+    running.write(plugins={"modbus": {"enabled": False}, "acme": {"isolation": "inline"}})
+    assert waits() == ("plugins.acme", "plugins.modbus.config", "plugins.modbus.limits", "plugins.modbus.enabled")
+
+
+def test_a_refused_reload_of_a_codec_is_over_when_it_is_written_as_it_runs(running: Running) -> None:
+    """The reason is shown as long as the next start would have it."""
+
+    def reason() -> str | None:
+        return next(one.reason for one in plugins.info() if one.name == "modbus")
+
+    plugins = running.service.gateways.plugins
+    running.write(plugins={"modbus": {"config": {"foo": 1}}})
+    with pytest.raises(PluginError, match="foo: there is no such key"):
+        running.run(plugins.reload("modbus"))
+    running.write(plugins={"modbus": {"config": {"gateway": "mb2"}}})
+    running.run(running.desk.reload())
+    assert "foo" in (reason() or "")
+    running.write(plugins={"modbus": {}})
+    running.run(running.desk.reload(dry_run=True))
+    assert "foo" in (reason() or "")
+    running.run(running.desk.reload())
+    assert reason() is None
 
 
 def test_a_list_of_keys_says_each_default(running: Running) -> None:
