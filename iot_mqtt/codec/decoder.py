@@ -36,7 +36,7 @@ from iot_mqtt.codec.packets import (
 from iot_mqtt.codec.runs import AckRun, PublishRun, run_of_one
 from iot_mqtt.codec.scan import SCANNER
 from iot_mqtt.codec.wire import MAX_PACKET_SIZE, Reader
-from iot_mqtt.codec.wrong_port import at_mqtt_port
+from iot_mqtt.codec.wrong_port import at_mqtt_port, is_undecided
 from iot_mqtt.errors import Malformed, MqttError, ProtocolViolation, ReasonCode
 from iot_mqtt.native._pure_scan import RoutesByForm
 from iot_mqtt.values import ProtocolVersion
@@ -318,9 +318,13 @@ class Decoder:
         """Read the packet at ``pos``; return where it ends, or -1 if it is not complete."""
         head = data[pos]
         if head != _CONNECT_HEAD and self._phase is _FIRST and self._role is _SERVER:
-            wrong = at_mqtt_port(data[pos:end])
+            begin = data[pos:end]
+            wrong = at_mqtt_port(begin)
             if wrong is not None:
                 raise Malformed(wrong)
+            if is_undecided(begin):
+                self._need = len(begin) + 1
+                return -1
         kind = order.packet_type(head, self.version)
         phase = order.after(self._role, self._phase, kind, self.version)
         size, start = self._length(data, pos, end)

@@ -19,6 +19,11 @@ class WrongPort(StrEnum):
     PLAIN_HTTP = "HTTP without TLS came to a port that has TLS"
 
 
+def is_undecided(begin: bytes) -> bool:
+    """Whether the next bytes will tell: what came is the beginning of something else than MQTT, or of nothing."""
+    return any(len(begin) < len(word) and word.startswith(begin) for word in (_TLS, *_HTTP))
+
+
 def at_mqtt_port(begin: bytes) -> WrongPort | None:
     """What the first bytes at a port for MQTT are, if they are neither MQTT nor unknown."""
     if begin.startswith(_TLS):

@@ -26,6 +26,9 @@ def test_a_port_for_mqtt_says_what_came(data: bytes, words: str) -> None:
     (error,) = Decoder().feed(data)
     assert isinstance(error, MqttError)
     assert error.detail == words
+    decoder = Decoder()
+    (apart,) = [item for at in range(len(data)) for item in decoder.feed(data[at : at + 1])]
+    assert repr(apart) == repr(error), "it matters how the bytes arrive"
     behind = Decoder().feed(CONNECT + data)[-1]
     assert not isinstance(behind, MqttError) or behind.detail not in list(WrongPort)
 
