@@ -22,7 +22,6 @@ from iot_mqtt.app.config.reading import LoadedConfig, Reread
 from iot_mqtt.app.config.sections import Config
 from iot_mqtt.app.logging import log_alarms
 from iot_mqtt.app.node.admin_port import AdminPort
-from iot_mqtt.app.node.certificates import Certificates
 from iot_mqtt.app.node.clock_file import LOOK_SECONDS as CLOCK_SECONDS
 from iot_mqtt.app.node.clock_file import ClockFile
 from iot_mqtt.app.node.collector import LOOK_SECONDS, Collector, held, keep_freed
@@ -31,10 +30,10 @@ from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.deadline import Deadline, inbox_busy, unwritten, uplink_busy
 from iot_mqtt.app.node.directory import Following
 from iot_mqtt.app.node.disk_room import make_disk_look
+from iot_mqtt.app.node.entrance import Entrance
 from iot_mqtt.app.node.explanations import Explanations
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.grid_copies import make_backups
-from iot_mqtt.app.node.listeners import Listeners
 from iot_mqtt.app.node.live_keys import LiveKeys, follow, make_conduct, port_rates
 from iot_mqtt.app.node.parts import (
     budget_settings,
@@ -48,9 +47,8 @@ from iot_mqtt.app.node.parts import (
     note_made,
 )
 from iot_mqtt.app.node.periodic import Periodic
-from iot_mqtt.app.node.reloads import ConfigFiles, Reloads
+from iot_mqtt.app.node.reloads import ConfigFiles
 from iot_mqtt.app.node.rule_desk import RuleDesk
-from iot_mqtt.app.node.running_listeners import RunningListeners
 from iot_mqtt.app.node.uplink import make_letters, make_uplink
 from iot_mqtt.app.node.views import make_view
 from iot_mqtt.app.node.watching import Watching
@@ -147,14 +145,11 @@ class Service:
         web = partial(AgentWeb, reactor, self.clock)
         self._access = Access(config.auth, cross, self.clock, self.directory, chains, web)
         self.gateways = Gateways(config, reactor, self.clock, partial(self._files.config, config))
-        self._certificates = Certificates(self.clock)
-        self._reloads = Reloads(self._access, self._certificates, self.configuration, reactor)
         self._repeat = Periodic(reactor)
         clustered = self._cluster is not None
         self._watching = Watching(config, reactor, self.clock, web, self._repeat, clustered=clustered)
-        self._listeners = Listeners(
-            config, reactor, self.clock, self._wheel, self._bans.bans_host, lambda: self._admin.address
-        )
+        ours = reactor, self.clock, self._wheel, self._access, self._bans, self.configuration
+        self._entrance = Entrance(config, *ours, lambda: self._admin.address)
         self._admin = AdminPort(config, reactor, self.clock, self.directory, self._access, self.counters)
         self._desk: RuleDesk | None = None
         self._reached = Reached.NOTHING
@@ -189,8 +184,7 @@ class Service:
         self._shed_load()
         self._repeat(self._config.mqtt.sys_interval, partial(self._watching.publish, self.broker, self.view))
         self._access.begin()
-        if self._access.has_files:
-            self._repeat(self._config.auth.reload_seconds, self._reloads.users.look)
+        self._entrance.look(self._repeat)
         self.broker.readers.census.begin()
         if uplink is not None:
             uplink.begin()
@@ -200,7 +194,7 @@ class Service:
         self._repeat(UPKEEP_SECONDS, self.broker.lifecycle.deadlines.look)
         self._repeat(RETAINED_SECONDS, lambda: self.broker.publishing.retention.sweep(self.clock.wall()))
         if self._cluster is not None:
-            self._cluster.listening(self._listeners.addresses)
+            self._cluster.listening(self._entrance.listeners.addresses)
             self._cluster.begin_housekeeping(self.broker, self._repeat, self._watching.lag)
         self._check()
         self._take_changes()
@@ -238,9 +232,7 @@ class Service:
     def _take_changes(self) -> None:
         """The configuration may change from now on."""
         moved = (lambda _: None) if self._cluster is None else self._cluster.listening
-        self.configuration.ports = RunningListeners(
-            self._listeners, self._access, self.gateways, self._certificates, moved, self._files.run
-        )
+        self.configuration.ports = self._entrance.changing(self.gateways, moved, self._files.run)
         self.configuration.codecs = self.gateways.plugins
         self.configuration.read = self._files.reader()
         self.view.further_alarms.append(lambda: self.configuration.alarms)
@@ -353,29 +345,23 @@ class Service:
         layout = make_layout(
             self.broker, self._config, self.gateways.services(self.accompanied, self.broker.counters.recent)
         )
-        room = self._listeners.open(layout, self.broker.clients.half_open)
-        for one in self._listeners:
-            self._certificates.add(one.name, one.tls)
-        ports = [f"{name}={address}" for name, address in self._listeners.addresses.items()]
+        room = self._entrance.open(layout, self.broker.clients.half_open)
+        listeners = self._entrance.listeners
+        ports = [f"{name}={address}" for name, address in listeners.addresses.items()]
         asking = None if self._cluster is None else self._cluster.questions
         self._watching.tell(self.broker, self.view, self.accompanied, asking, self.gateways.captures)
         if self._config.admin.enabled:
             ports.append(f"admin={self._open_admin(room)}")
             self.view.further_alarms.append(lambda: self._admin.alarms)
             self._repeat(AUDIT_SECONDS, Following(self._admin.look, "the audit log").look)
-        follow(self.live, self.broker, self._listeners, self._access)
-        self.view.further_alarms.append(lambda: self._listeners.alarms)
-        self.view.further_alarms.append(lambda: self._certificates.alarms)
-        self.view.further_alarms.append(lambda: self._reloads.alarms)
-        self.view.further_alarms.append(lambda: self._access.alarms)
-        self.view.further_alarms.append(log_alarms)
-        self._certificates.begin(lambda seconds: self._repeat(seconds, self._reloads.certificates.look))
+        follow(self.live, self.broker, listeners, self._access)
+        self.view.further_alarms += [lambda: self._entrance.alarms, log_alarms]
         return ports
 
     @property
     def ports(self) -> dict[str, int]:
         """What was bound, by configuration key: the next life of the node is to be found at the same places."""
-        found = {f"listeners.{name}": port for name, port in self._listeners.ports.items()}
+        found = self._entrance.ports
         if self._admin.number is not None:
             found["admin"] = self._admin.number
         return found
@@ -412,7 +398,7 @@ class Service:
 
     async def release_ports(self) -> None:
         """The next life is ready for them, or this one could not begin. Once more does nothing more."""
-        await self._listeners.stop()
+        await self._entrance.listeners.stop()
         for connection in self._connections:
             connection.disconnect(ReasonCode.USE_ANOTHER_SERVER)
         await self._stop_rest()
@@ -447,19 +433,19 @@ class Service:
             gateways=self.gateways,
             devices=self.accompanied,
             uplink=self._desk,
-            certificates=self._certificates,
+            certificates=self._entrance.certificates,
             asking=None if self._cluster is None else self._cluster.questions,
-            sockets=lambda: self._listeners.sockets,
+            sockets=lambda: self._entrance.listeners.sockets,
             further=self._resources(),
         )
 
     def _metrics(self, admin: ListenerCounts, collectors: Sequence[MetricsCollector]) -> Metrics:
         among = () if self._cluster is None else (self._cluster.collector,)
-        return self._watching.metrics(self.view, lambda: [*self._listeners, admin], *among, *collectors)
+        return self._watching.metrics(self.view, lambda: [*self._entrance.listeners, admin], *among, *collectors)
 
     def look_again(self) -> None:
         """Read again what may have changed in files."""
-        self._reloads.reload()
+        self._entrance.reload()
 
     @property
     def patience(self) -> float:
@@ -475,7 +461,7 @@ class Service:
         if self._reached is not Reached.SERVING:
             self._ended = "it was stopped"
         self._stop_periodic()
-        await self._listeners.stop()
+        await self._entrance.listeners.stop()
         if hasattr(self, "broker"):
             self.view.ready = False
             for connection in self._connections:
