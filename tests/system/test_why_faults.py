@@ -385,6 +385,14 @@ def _rate(broker: BrokerProcess, client_id: str) -> None:
         client.publish("fast/x", b"x")
 
 
+def _hurried(broker: BrokerProcess, client_id: str) -> None:
+    """Who publishes what it gets is faster than it may."""
+    _subscribed("paced/x")(broker, client_id)
+    drummer = _keep(enter(broker, "few", "drummer"))
+    for _ in range(60):
+        drummer.publish("paced/x", b"x")
+
+
 def _connections(broker: BrokerProcess, client_id: str) -> None:
     with enter(broker, "lone", "lone-first"):
         _refused(broker, "lone", client_id)
@@ -473,6 +481,7 @@ FAULTS = [
     Fault("127.0.0.5", "protocol_version", ("127.0.0.5:",), _old_protocol),
     Fault("127.0.0.6", "tls_failed", ("127.0.0.6:", "mqtts"), _no_tls),
     Fault("hasty", "rate_limited", ("message_rate", "1 a second"), _rate),
+    Fault("hurried", "publisher_limited", ("'drummer'", "'paced/x'", "message_rate of 1"), _hurried, "paced/x"),
     Fault("lone-second", "too_many_connections", ("'lone'", "1 connections"), _connections),
     Fault("lowered", "qos_lowered", ("'low/x'", "2 to 1"), _lowered),
     Fault("stale", "message_expired", ("'stale/x'",), _message_expired),
@@ -556,7 +565,7 @@ def test_why_of_a_topic_names_who_gets_it_and_who_does_not(broker: BrokerProcess
             "who-is-away": (topic, None, False),
         }
         assert found["subscriptions"] == 3
-        assert [one["client_id"] for one in found["publishers"]] == ["who-writes"]
+        assert [(one["client_id"], one["connected"]) for one in found["publishers"]] == [("who-writes", False)]
         assert (found["retained"]["size"], found["retained"]["publisher"]) == (len(PASSWORD), "who-writes")
         assert (found["recorded"], [one["to"] for one in found["rules"]]) == ([0, 1, 2], ["readings"])
         codes = {one["code"] for one in found["findings"]}

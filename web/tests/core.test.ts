@@ -282,6 +282,7 @@ describe("the way of a message", () => {
       },
       ...{ retained_not_sent: "subscription", retained_limit: "client" },
       ...{ repeated_readings: "publisher", acknowledgements_held: "publisher", uplink_only: "node" },
+      ...{ published_before: "publisher", publisher_limited: "publisher" },
       ...{ reading: "session", session_expired: "session", denied_subscribe: "subscription", grid_trouble: "node" },
     };
     for (const [code, place] of Object.entries(places)) expect(placeOf(code), code).toBe(place);

@@ -55,6 +55,8 @@ class Publisher:
     #: The last time, in seconds since 1970.
     at: float
     connected: bool
+    #: The rate that it is held off by now; empty: one that is not remembered; None: it is held off by none.
+    limited: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,8 @@ class Facts:
     denied: tuple[Denied, ...] = ()
     #: Whether a message is retained there.
     retained: bool = False
-    #: Who published to it last.
-    published: Publisher | None = None
+    #: Who published to it; the last one first.
+    publishers: tuple[Publisher, ...] = ()
     #: When the client first asked for that topic in its session, as far as the flight recorder remembers.
     subscribed_at: float | None = None
     #: Topics that something was published to, and that nobody had subscribed to.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from iot_mqtt.admin.why import denials, going_up, retained, sharing
+from iot_mqtt.admin.why import denials, going_up, publishers, retained, sharing
 from iot_mqtt.admin.why.coming import rule_text
 from iot_mqtt.admin.why.facts import Facts
 from iot_mqtt.admin.why.finding import FRESH, Finding, Weight
@@ -136,6 +136,10 @@ def findings(facts: Facts) -> Iterator[Finding]:
     yield from sharing.findings(facts)
     yield from _topic(facts)
     yield from denials.of_publishers(facts)
+    if facts.topic is not None:
+        # Of itself it is said above.
+        others = (one for one in facts.publishers if one.client_id != facts.asked)
+        yield from publishers.limited(facts, facts.topic, others)
     yield from going_up.acknowledgements(facts)
     yield from _commands(facts)
 

@@ -60,13 +60,14 @@ class WhyResources(Resource):
         """Without what this caller may not see."""
         caller = call.caller
         if caller is not None and caller.role < Role.OPERATOR:
-            facts = replace(facts, bans=(), rights=_unsaid, denied=(), published=_unnamed(facts.published))
+            last = tuple(map(_unnamed, facts.publishers[:1]))
+            facts = replace(facts, bans=(), rights=_unsaid, denied=(), publishers=last)
         if not call.sees_contents:
             facts = replace(facts, commands=tuple(map(_without_answer, facts.commands)))
         if call.user is not None and not self._lets()(call.user, "command", facts.asked):
             facts = replace(facts, commands=())
         if call.user is not None and facts.topic is not None and not self._lets()(call.user, "receive", facts.topic):
-            facts = replace(facts, denied=(), retained=False, published=None)
+            facts = replace(facts, denied=(), retained=False, publishers=())
         return facts
 
     def schemas(self) -> Schemas:
@@ -173,9 +174,9 @@ def slowest(facts: Facts) -> str | None:
     return None if facts.session is None else _HOPS.get(facts.session.state)
 
 
-def _unnamed(publisher: Publisher | None) -> Publisher | None:
+def _unnamed(publisher: Publisher) -> Publisher:
     """He may know when, and not who."""
-    return None if publisher is None else replace(publisher, client_id="", peer="")
+    return replace(publisher, client_id="", peer="", limited=None)
 
 
 def _unsaid(action: str, asked: str, qos: int, retain: bool) -> None:

@@ -37,7 +37,7 @@ def of_topic(facts: Facts, topic: str) -> Iterator[Finding]:
 
 def published_before(facts: Facts, topic: str) -> Iterator[Finding]:
     """What was published last came before the subscription, so that there is nothing to be had."""
-    last, since = facts.published, facts.subscribed_at
+    last, since = next(iter(facts.publishers), None), facts.subscribed_at
     if last is None or since is None or last.at >= since or facts.retained or not facts.matching(topic):
         return
     whom = f", by {last.client_id!r}" if last.client_id else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from iot_mqtt.admin.why import denials, going_up, places
+from iot_mqtt.admin.why import denials, going_up, places, publishers
 from iot_mqtt.admin.why.facts import Denied, Facts, Publisher
 from iot_mqtt.admin.why.finding import Finding, Weight, ordered
 from iot_mqtt.admin.why.near import Near
@@ -85,6 +85,7 @@ def findings(facts: TopicFacts) -> Iterator[Finding]:
     yield from (going_up.of_rule(facts.place.node, one) for one in facts.rules)
     yield from _subscribers(facts)
     yield from denials.of_all(facts.place, facts.denied)
+    yield from publishers.limited(facts.place, facts.topic, facts.publishers)
     # Where nobody asks for a client, these say how the node is.
     yield from places.findings(
         replace(facts.place, client=None, session=None, home=None), needs_uplink=bool(facts.rules)

@@ -123,7 +123,7 @@ class Knowledge:
         return replace(
             found,
             listeners=listeners,
-            published=None if topic is None else next(publishers(self._recorder, topic), None),
+            publishers=() if topic is None else tuple(publishers(view, self._recorder, topic)),
             subscribed_at=None if topic is None else self._subscribed_at(found, topic),
             codecs=frozenset(one.codec for one in listeners if one.codec is not None and one.name in came_to),
             session=await counted,

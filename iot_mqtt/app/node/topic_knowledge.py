@@ -10,8 +10,9 @@ from iot_mqtt.admin.why.near import Near, nearest
 from iot_mqtt.admin.why.topics import Retained, Subscriber, TopicFacts
 from iot_mqtt.auth.explaining import Question
 from iot_mqtt.auth.service import Access
+from iot_mqtt.broker.publishing.budget import Pause
 from iot_mqtt.broker.publishing.steps import Steps
-from iot_mqtt.broker.recorder import Recorder
+from iot_mqtt.broker.recorder import Recorder, is_over
 from iot_mqtt.broker.views.view import View
 from iot_mqtt.codec.describing import described
 from iot_mqtt.devices.link.repetitions import REPEATED
@@ -24,8 +25,9 @@ from iot_mqtt.values import Subscription
 
 #: Subscribers and publishers that are named, and filters that are held against a topic that nobody has subscribed to.
 _SUBSCRIBERS, _PUBLISHERS, _FILTERS = 50, 20, 1_000
-#: Connections whose last packets are looked through for the topic, the last ones first; a few microseconds each.
-_LOOKED_THROUGH = 5_000
+#: Connections whose last packets are looked through for the topic, a few microseconds each: so many of those that are
+#: open, and as many that ended last.
+_LOOKED_THROUGH = 2_500
 #: Bytes of a topic that the flight recorder keeps.
 _KEPT = 64
 
@@ -65,7 +67,7 @@ class TopicKnowledge:
             topic,
             subscribers=tuple(self._subscriber(view, one.client_id, one.subscription, topic) for one in found),
             count=sum(one.sessions for one in every),
-            publishers=tuple(publishers(self._recorder, topic)),
+            publishers=tuple(publishers(view, self._recorder, topic)),
             denied=tuple(denied(view, topic)),
             retained=Retained(len(kept[0].payload), kept[0].qos, kept[0].publisher) if kept else None,
             recorded=self._recorded(topic.encode()),
@@ -128,18 +130,25 @@ def _about(topic: str) -> Callable[[str, str], bool]:
     return about
 
 
-def publishers(recorder: Recorder, topic: str) -> Iterator[Publisher]:
+def publishers(view: View, recorder: Recorder, topic: str) -> Iterator[Publisher]:
     """Connections in whose last packets the topic is, the last ones first."""
     name = topic.encode()
     begun, cut = name[:_KEPT], "…" if len(name) > _KEPT else ""
     text = f"PUBLISH {repr(begun.decode('utf-8', 'replace'))[1:-1]}{cut}, QoS"
-    recorded = [*recorder][-_LOOKED_THROUGH:]
-    found = [
-        Publisher(one.client_id, one.peer, at, one.until is None)
-        for one in recorded
-        if begun in (image := one.image()) and (at := _last(image, text)) is not None
-    ]
-    yield from sorted(found, key=lambda one: -one.at)[:_PUBLISHERS]
+    recorded = [*recorder]
+    looked = recorded[:_LOOKED_THROUGH] + recorded[_LOOKED_THROUGH:][-_LOOKED_THROUGH:]
+    found = [(at, one) for one in looked if begun in (image := one.image()) and (at := _last(image, text)) is not None]
+    for at, one in sorted(found, key=lambda pair: -pair[0])[:_PUBLISHERS]:
+        connected = not is_over(one)
+        yield Publisher(one.client_id, one.peer, at, connected, _limited(view, one.client_id) if connected else None)
+
+
+def _limited(view: View, client_id: str) -> str | None:
+    """The rate that a client is held off by now, as ``Publisher`` has it."""
+    client = view.client(client_id)
+    if client is None or client.paused != Pause.RATE:
+        return None
+    return next((one.detail for one in view.counters.recent.of(client_id) if one.code == "limited"), "")
 
 
 def subscribed_at(recorder: Recorder, client_id: str, filters: Iterable[str], created_at: float) -> float:

@@ -10,9 +10,12 @@ import pytest
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import Caller, Role
 from iot_mqtt.admin.configuration import ListenerInfo
+from iot_mqtt.admin.why import topics
 from iot_mqtt.admin.why.facts import Facts, Publisher
 from iot_mqtt.admin.why.finding import Weight
-from iot_mqtt.admin.why.resource import WhyResources, findings
+from iot_mqtt.admin.why.resource import WhyResources, answer, findings
+from iot_mqtt.admin.why.together import together
+from iot_mqtt.admin.why.topics import TopicFacts
 from iot_mqtt.codec import WrongPort
 from iot_mqtt.ports.limits import NoRoom
 from tests.unit.admin.adminkit import NOW
@@ -101,7 +104,7 @@ def test_who_was_refused_by_name_is_not_told_of_strangers_before() -> None:
         ({"subscribed_at": NOW - 80}, False),
         ({"retained": True}, False),
         ({"topic": "b"}, False),
-        ({"published": None}, False),
+        ({"publishers": ()}, False),
     ],
 )
 def test_what_was_published_before_the_subscription_is_why_it_does_not_come(
@@ -109,7 +112,7 @@ def test_what_was_published_before_the_subscription_is_why_it_does_not_come(
 ) -> None:
     """Where it is known, and nothing of it is retained. Nobody is told then that nothing is kept from the client."""
     last = Publisher("press", "10.0.0.7:9", NOW - 70, connected=True)
-    asked = replace(WELL, topic="a/b", published=last, subscribed_at=NOW - 60)
+    asked = replace(WELL, topic="a/b", publishers=(last,), subscribed_at=NOW - 60)
     codes = {one.code: one for one in findings(replace(asked, **changes))}
     assert ("published_before" in codes, "well" in codes) == (found, changes.get("topic") != "b" and not found)
     if found:
@@ -120,14 +123,41 @@ def test_what_was_published_before_the_subscription_is_why_it_does_not_come(
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.OPERATOR])
 def test_who_published_is_not_for_everybody(role: Role) -> None:
-    """When is."""
+    """When is, and that something keeps messages from the client."""
 
     async def known(asked: str, topic: str | None) -> Facts:
-        last = Publisher("press", "10.0.0.7:9", NOW - 70, connected=True)
-        return replace(WELL, topic=topic, published=last, subscribed_at=NOW - 60)
+        last = Publisher("press", "10.0.0.7:9", NOW - 70, connected=True, limited="message_rate of 1 a second")
+        return replace(WELL, topic=topic, publishers=(last,), subscribed_at=NOW - 60)
 
     (route,) = WhyResources(known, lambda: lambda *_args, **_more: True).routes
     call = Call({"client_id": "c"}, {"topic": "a/b"}, caller=Caller("x", role, ()))
     answered = cast(Any, run(cast(Any, route.handler(call))))
-    assert answered["findings"][0]["code"] == "published_before"
-    assert ("press" in str(answered)) is (role is Role.OPERATOR)
+    late = "publisher_limited" if role is Role.OPERATOR else "withheld"
+    assert [one["code"] for one in answered["findings"]][:2] == ["published_before", late]
+    assert ("press" in str(answered), "message_rate" in str(answered)) == (role is Role.OPERATOR,) * 2
+
+
+def test_a_publisher_that_is_held_off_is_why_a_topic_comes_late() -> None:
+    """Of several the last ones, by the rate; to who asks for the topic, too. Of the client itself nothing is said."""
+    rate = "message_rate of 1 a second"
+    limited = [Publisher(f"press-{number}", "10.0.0.7:9", NOW, connected=True, limited=rate) for number in range(5)]
+    free, own = replace(limited[0], client_id="free", limited=None), replace(limited[0], client_id="c")
+    asked = replace(WELL, topic="a/b", publishers=(own, free, *limited))
+    found = findings(asked)
+    assert [one.code for one in found] == ["publisher_limited"] * 3 + ["topic_matches"]
+    assert found[0].text == (
+        "'press-0' publishes to 'a/b' faster than it may (message_rate of 1 a second), and is held off: it comes late"
+    )
+    assert (found[0].weight, found[0].helps) == (Weight.DELAYS, f"{EXPLAIN[:-1]}press-0")
+    told = topics.answer(TopicFacts(UNKNOWN, "a/b", publishers=tuple(limited)))["findings"]
+    assert [one["text"] for one in told if one["code"] == "publisher_limited"] == [one.text for one in found[:3]]
+    forgotten = findings(replace(asked, publishers=(replace(own, client_id="d", limited=""),)))
+    assert "faster than it may, and" in forgotten[0].text
+
+
+def test_a_publisher_at_another_node_is_named_too() -> None:
+    """By its node; that one knows nothing of the client."""
+    late = Publisher("press", "10.0.0.7:9", NOW, connected=True, limited="")
+    there = replace(UNKNOWN, node="n2", topic="a/b", publishers=(late,))
+    found = together([answer(one, contents=True) for one in (replace(WELL, topic="a/b"), there)], {})["findings"]
+    assert [(one["code"], one["node"]) for one in found] == [("publisher_limited", "n2"), ("topic_matches", "n1")]

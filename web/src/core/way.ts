@@ -7,7 +7,7 @@ export type PlaceName = (typeof PLACES)[number];
 
 const AT: Record<PlaceName, RegExp> = {
   publisher:
-    /^(near_miss|denied_publish|rate_limited|publish_|no_local|sent_too_large|limited|repeated_readings|acknowledgements_)/,
+    /^(near_miss|denied_publish|rate_limited|publish|no_local|sent_too_large|limited|repeated_readings|acknowledgements_)/,
   node: /^(node_|disk_full|grid_|registry_|link_cut|uplink_|kafka_|committing|refused_|messages_refused|home_)/,
   subscription: /^(no_subscription|no_matching|subscription_|denied_subscribe|qos_lowered|shared_group|retained_not)/,
   session: /^(reading|queue|session_|expired|dropped|denied_delivery|right_gone)/,
