@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from unicodedata import normalize
 from urllib.parse import quote
 
 import pytest
@@ -317,6 +318,11 @@ def _too_large(broker: BrokerProcess, client_id: str) -> None:
     _publish(broker, "large/x", b"x" * 200)
 
 
+def _decomposed(broker: BrokerProcess, client_id: str) -> None:
+    """Its letters are taken apart where it connects."""
+    _keep(_client(broker, normalize("NFD", client_id)))
+
+
 def _before(topic: str) -> Callable[[BrokerProcess, str], None]:
     """Somebody publishes, and another one subscribes when that is over."""
 
@@ -463,6 +469,8 @@ FAULTS = [
         _near("Plant/1/temp", "plant/1/temp"),
     ),
     Fault("too-late", "published_before", ("'early/x'", "before it subscribed"), _before("early/x"), "early/x"),
+    Fault("form", "near_miss", ("'ofen/ku\\u0308hl'", "'ofen/k\\xfchl'"), _near("ofen/ku\u0308hl", "ofen/k\xfchl")),
+    Fault("k\xfche", "looks_alike", ("'ku\\u0308he'", "'k\\xfche'"), _decomposed),
     Fault("slash", "near_miss", ("'/tank/+'", "'tank/1'", "slash"), _near("/tank/+", "tank/1")),
     Fault(
         "level",

@@ -105,6 +105,8 @@ class Facts:
     publishers: tuple[Publisher, ...] = ()
     #: When the client first asked for that topic in its session, as far as the flight recorder remembers.
     subscribed_at: float | None = None
+    #: Where nothing is known of it: a client id of which something is, and which looks the same.
+    alike: str | None = None
     #: Topics that something was published to, and that nobody had subscribed to.
     unwanted: tuple[str, ...] = ()
     #: What the grid, or a file, did not answer in time.

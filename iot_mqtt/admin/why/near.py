@@ -1,10 +1,11 @@
-"""Which filter just misses a topic, and by what: upper case, a slash, a letter, a level."""
+"""Which filter just misses a topic, and by what: upper case, a slash, a letter, a level, a form of Unicode."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
+from unicodedata import normalize
 
 from iot_mqtt.admin.why.letters import one_letter, written
 from iot_mqtt.topics import matches, parse_replay, parse_shared
@@ -35,13 +36,18 @@ def _names(levels: list[str]) -> list[str]:
 
 
 def _bare(level: str) -> str:
-    return level.strip().casefold()
+    return normalize("NFC", level).strip().casefold()
 
 
 def plain_filter(filter: str) -> str:
     """What topics are held against: without ``$share/…`` and ``$replay/…``."""
     found = parse_shared(filter) or parse_replay(filter)
     return filter if found is None else found[1]
+
+
+def other_forms(name: str) -> Iterator[str]:
+    """What looks like a name, and is another one to the broker: its letters are put together, or taken apart."""
+    return (form for form in (normalize("NFC", name), normalize("NFD", name)) if form != name)
 
 
 def nearest(filters: Iterable[str], topic: str, *, certain: bool = False) -> Near | None:
@@ -62,7 +68,7 @@ def nearest(filters: Iterable[str], topic: str, *, certain: bool = False) -> Nea
     return None if best is None else best[1]
 
 
-_CASE, _SLASH, _SPACE, _DOLLAR, _LETTER, _LEVEL, _WORD = range(7)
+_FORM, _CASE, _SLASH, _SPACE, _DOLLAR, _LETTER, _LEVEL, _WORD = range(8)
 
 
 def _is_far(words: frozenset[str], levels: frozenset[str]) -> bool:
@@ -72,6 +78,9 @@ def _is_far(words: frozenset[str], levels: frozenset[str]) -> bool:
 
 
 def _compared(filter: str, plain: str, topic: str) -> tuple[int, Near] | None:
+    if matches(normalize("NFC", plain), normalize("NFC", topic)):
+        difference = f"they look alike, but are {plain!a} and {topic!a} (normalized as NFC, they are equal)"
+        return _FORM, Near(filter, difference, _spelled(plain, topic))
     if matches(plain.casefold(), topic.casefold()):
         return _CASE, Near(filter, "upper and lower case are different letters", _spelled(plain, topic))
     for one, difference in (

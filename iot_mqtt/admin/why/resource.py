@@ -138,6 +138,11 @@ def findings(facts: Facts, whole: Facts | None = None) -> list[Finding]:
         )
         helps = "look at the address, the port and the client id that the client is configured with"
         found.append(Finding("never_seen", Weight.STOPS, text, None, facts.node, helps))
+        if facts.alike is not None:
+            text = f"{facts.alike!a} looks like {facts.asked!a}, and is another client id "
+            text += "(normalized as NFC, they are equal)"
+            helps = f"iot-mqtt ctl why {facts.alike}"
+            found.append(Finding("looks_alike", Weight.DELAYS, text, None, facts.node, helps))
     session, client = facts.session, facts.client
     if session is not None and client is not None and not any(one.weight >= Weight.DELAYS for one in found):
         text = f"connected from {client.peer}, and nothing keeps messages from it: {session.delivered} were delivered"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from iot_mqtt.admin.configuration import ListenerInfo
 from iot_mqtt.admin.why.facts import Facts, Home, Rights
+from iot_mqtt.admin.why.near import other_forms
 from iot_mqtt.app.node.gateways import Gateways
 from iot_mqtt.app.node.look_ups import LookUps
 from iot_mqtt.app.node.topic_knowledge import denied, publishers, rules_of, subscribed_at
@@ -109,7 +110,8 @@ class Knowledge:
         )
         if not found.known:
             ends = looks.begin("how its connections ended before this node began anew", self._ends_before(asked), [])
-            found = replace(found, attempts=tuple(await ends))
+            alike = next((one for one in other_forms(asked) if view.session(one) or view.attempts(one)), None)
+            found = replace(found, attempts=tuple(await ends), alike=alike)
         host = parsed(asked)
         hosts = found.hosts if host is None else (*found.hosts, str(host))
         found = replace(

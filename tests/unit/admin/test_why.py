@@ -325,6 +325,19 @@ def test_a_client_that_is_well_is_said_to_be() -> None:
     assert [one.code for one in findings(UNKNOWN)] == ["never_seen"]
 
 
+def test_a_client_id_that_looks_like_another_one_is_said_to_be_none() -> None:
+    """By its letters as they are; in a cluster, whichever node has it."""
+    asked = replace(UNKNOWN, asked="k\xfche")
+    known = replace(asked, node="n2", alike="ku\u0308he")
+    found = together([answer(one, contents=True) for one in (asked, known)], {})["findings"]
+    assert [(one["code"], one["node"]) for one in found] == [("never_seen", "n1"), ("looks_alike", "n2")]
+    assert found[1]["text"].startswith("'ku\\u0308he' looks like 'k\\xfche', and is another client id")
+    assert found[1]["helps"] == "iot-mqtt ctl why ku\u0308he"
+    assert list(near.other_forms("k\xfche")) == ["ku\u0308he"]
+    assert list(near.other_forms("ku\u0308he")) == ["k\xfche"]
+    assert list(near.other_forms("press-7")) == []
+
+
 def test_a_client_that_acknowledges_nothing_is_said_to_be_owed_that() -> None:
     """Its window has room for more, so nothing is kept from it."""
     silent = replace(WELL, session=replace(WELL.session or SESSION, delivered=0, inflight=5))
@@ -446,6 +459,8 @@ def test_subscriptions_that_ask_for_nothing_retained_are_said_once() -> None:
     [
         ("Plant/1", "plant/1", "upper and lower case", "plant/1"),
         ("plant/+/TEMP", "plant/1/temp", "upper and lower case", "plant/+/temp"),
+        ("ku\u0308che/+/#", "k\xfcche/1/t", "are 'ku\\u0308che/+/#' and 'k\\xfcche/1/t'", "k\xfcche/+/#"),
+        ("$share/g/k\xfcche", "ku\u0308che", "normalized as NFC, they are equal", "ku\u0308che"),
         ("plant/1", "/plant/1", "topic begins with a slash", "/plant/1"),
         ("/plant/#", "plant/1", "filter begins with a slash", "plant/#"),
         ("plant/1", "plant/1/", "topic ends with a slash", "plant/1/"),
