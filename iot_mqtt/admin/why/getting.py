@@ -171,25 +171,20 @@ def _flow(facts: Facts) -> Iterator[Finding]:
         yield _paused(facts, client.paused)
 
 
-_PAUSES: Final = {
-    "disk_full": ("disk_full", "it is not read from until the disk has room for what it publishes", "log.disk_limit"),
-    "rate": (
-        "rate_limited",
-        "it is not read from for a moment, because it publishes faster than it may",
-        "iot-mqtt ctl limits explain",
-    ),
-    "uncommitted": ("committing", "it is not read from until the store has taken what waits", "iot-mqtt ctl status"),
-    "uplink": (
-        "uplink_behind",
-        "it is not read from until the uplink has taken what waits",
-        "iot-mqtt ctl uplink status",
-    ),
+#: By the reason (``budget.Pause``): the code, until when or why, and what would help.
+_PAUSES: Final[dict[str, tuple[str, str, str | None]]] = {
+    "disk_full": ("disk_full", "until the disk has room for what it publishes", "log.disk_limit"),
+    "rate": ("rate_limited", "for a moment, because it publishes faster than it may", "iot-mqtt ctl limits explain"),
+    "uncommitted": ("committing", "until the store has taken what waits", "iot-mqtt ctl status"),
+    "uplink": ("uplink_behind", "until the uplink has taken what waits", "iot-mqtt ctl uplink status"),
+    "lookup": ("paused", "until it is known whether another node has accepted its command", None),
+    "turn": ("paused", "for a moment, because it has sent much at once, and others go first", None),
 }
 
 
 def _paused(facts: Facts, why: str) -> Finding:
-    code, text, helps = _PAUSES.get(why, ("paused", f"it is not read from: {why}", ""))
-    return Finding(code, Weight.DELAYS, text, None, facts.node, helps or None)
+    code, text, helps = _PAUSES[why]
+    return Finding(code, Weight.DELAYS, f"it is not read from {text}", None, facts.node, helps)
 
 
 # What was dropped, and what was denied.

@@ -40,7 +40,7 @@ _COMMANDS = (
     ("routes", "subscriptions:routes", "Filters that somebody has subscribed to."),
     ("sessions", "sessions:sessions", "Sessions, connected or not."),
     ("shadow", "devices:shadow", "What a device reported, and what is desired of it."),
-    ("slow", "slow:slow", "For whom messages wait, or who does not read, and why."),
+    ("slow", "slow:slow", "For whom messages wait, or who does not read, and why; those for whom most waits first."),
     ("status", "status:status", "The node in one look."),
     ("subscriptions", "subscriptions:subscriptions", "Subscriptions."),
     ("tokens", "access:tokens", "Tokens of the API: with a role, a scope and an end, known on every node."),

@@ -89,6 +89,10 @@ def say_missing(missing: Mapping[str, str]) -> None:
 
 
 limit_option = click.option("--limit", type=click.IntRange(min=1), help="At most so many; without it, all.")
+#: Of a list whose beginning says most.
+first_option = click.option(
+    "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many."
+)
 
 
 def list_command(

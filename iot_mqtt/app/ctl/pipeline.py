@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.command import first_option, on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.pipeline.status import screen
 from iot_mqtt.app.terminal import NODE, Column, field, moment, plain, print_form, print_items, print_json, size, span
@@ -67,19 +67,19 @@ _LETTERS = (
 @pipeline.command("alarms")
 @click.option("--contains", metavar="PART", help="Only with this in device, tag or rule.")
 @click.option("--active/--over", default=None, help="Only those that go on, or are over.")
-@limit_option
+@first_option
 @on_node
-def pipeline_alarms(node: Node, as_json: bool, limit: int | None, contains: str | None, active: bool | None) -> None:
+def pipeline_alarms(node: Node, as_json: bool, limit: int, contains: str | None, active: bool | None) -> None:
     """Alarms that the rules have raised, the newest first."""
     query = {"active": active, "contains": contains}
-    print_items(_ALARMS, node.items("pipeline", "alarms", query=query, limit=limit or 100), as_json)
+    print_items(_ALARMS, node.items("pipeline", "alarms", query=query, limit=limit), as_json)
 
 
 @pipeline.command("letters")
 @click.option("--contains", metavar="PART", help="Only with this in topic, reason, tag or sender.")
-@limit_option
+@first_option
 @on_node
-def pipeline_letters(node: Node, as_json: bool, limit: int | None, contains: str | None) -> None:
+def pipeline_letters(node: Node, as_json: bool, limit: int, contains: str | None) -> None:
     """Records that became no readings, the newest first, with the beginning of what was published."""
-    found = node.items("pipeline", "dead_letters", query={"contains": contains}, limit=limit or 100)
+    found = node.items("pipeline", "dead_letters", query={"contains": contains}, limit=limit)
     print_items(_LETTERS, found, as_json)

@@ -118,7 +118,11 @@ def _waiting(backlog: Json) -> str:
 
 
 delete_command(
-    sessions, "kick", "clients/{client}", "kicked", "Close the connection of a session's client; the session stays."
+    sessions,
+    "kick",
+    "clients/{client}",
+    "kicked",
+    "Close the connection of a session's client; a session that outlives its connection stays.",
 )
 
 

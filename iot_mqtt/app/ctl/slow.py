@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, on_node
+from iot_mqtt.app.ctl.command import first_option, on_node
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import (
@@ -64,12 +64,16 @@ _LEVELS = ("clients", "sessions", "queued", "inflight", "waiting", "unexplained"
 
 
 @click.command()
-@limit_option
+@first_option
 @click.option("--connected/--away", default=None, help="Only clients that are there, or are not; without it, both.")
 @on_node
-def slow(node: Node, as_json: bool, limit: int | None, connected: bool | None) -> None:
-    """For whom messages wait, or who does not read, and why."""
-    print_items(_SLOW, node.items("slow", query={"connected": connected}, limit=limit or 100), as_json)
+def slow(node: Node, as_json: bool, limit: int, connected: bool | None) -> None:
+    """For whom messages wait, or who does not read, and why; those for whom most waits first.
+
+    OLDEST: how long ago the oldest of them came, if it is in the log. WINDOW: how many are sent and not acknowledged,
+    and how many may be. LAG: batches of the log that were not read yet. OUTBOX: what the network has not taken.
+    """
+    print_items(_SLOW, node.items("slow", query={"connected": connected}, limit=limit), as_json)
 
 
 @click.command()

@@ -22,19 +22,12 @@ _PACKETS_SHOWN = 10
 _PACKETS_WITHIN = 5.0
 
 STATES = {
-    "ready": "messages flow",
     "caught_up": "nothing waits to be sent",
     "offline": "not connected; QoS 1 and 2 wait for it",
     "reading": "reading what it missed from the log",
     "inflight_full": "the client has to acknowledge what it was sent before it gets more",
     "outbox_full": "the client does not read from its connection fast enough",
     "committing": "waiting for the store",
-}
-
-_PAUSES = {
-    "disk_full": "it is not read from until the disk has room for what it publishes",
-    "rate": "it is not read from for a moment, because more is published than its limits allow (ctl limits explain)",
-    "uncommitted": "it is not read from until the store has taken what waits",
 }
 
 
@@ -44,9 +37,11 @@ _PAUSES = {
 @on_node
 def why(node: Node, as_json: bool, client: str | None, topic: str | None) -> None:
     """Say why a client does or does not get its messages, as all nodes know it. CLIENT: a client id, or an address."""
+    if "" in (client, topic):
+        raise click.UsageError(f"{'CLIENT' if client == '' else '--topic'} is empty")
     if client is None:
         if topic is None:
-            raise CtlError("give a CLIENT, or --topic, or both")
+            raise click.UsageError("give a CLIENT, or --topic, or both")
         _show_topic(node, as_json, topic)
         return
     found = node.get("clients", client, "why", query=None if topic is None else {"topic": topic})
@@ -98,7 +93,7 @@ def screen(found: Json, now: float) -> Rows:
         writable = "writable" if client["writable"] else "NOT writable"
         yield "outbox", f"{size(client['outbox_bytes'])}, {writable}"
         if client["paused"] is not None:
-            yield "paused", f"{client['paused']}: {_PAUSES.get(client['paused'], 'unknown to this version of ctl')}"
+            yield "not read from", plain(client["paused"])
     yield from delivery_rows(session)
     yield "subscriptions", _subscriptions(subscriptions, session["subscriptions"])
 

@@ -22,6 +22,7 @@ from iot_mqtt.auth.explaining import Answer, Question
 from iot_mqtt.auth.rights import RuleAuthorizer
 from iot_mqtt.auth.sections import Book
 from iot_mqtt.broker.facade import AttemptInfo, GroupShare
+from iot_mqtt.broker.publishing.budget import Pause
 from iot_mqtt.errors import ReasonCode
 from iot_mqtt.plugins.info import PluginInfo
 from iot_mqtt.plugins.suspects import HeldOff
@@ -317,6 +318,12 @@ def test_a_group_whose_hash_gives_to_others_is_a_cause_only_for_who_got_nothing(
     assert [one.code for one in findings(nothing)] == ["group_hashed"]
     full = replace(got, session=replace(SESSION, state="inflight_full", inflight=7))
     assert "group_passes_by" not in [one.code for one in findings(full)]
+
+
+@pytest.mark.parametrize("why", list(Pause))
+def test_whyever_a_client_is_not_read_from_is_said_in_words(why: Pause) -> None:
+    (found,) = findings(replace(WELL, client=replace(CLIENT, paused=why)))
+    assert found.text.startswith(("it is not read from until ", "it is not read from for a moment, because "))
 
 
 def test_a_client_that_is_well_is_said_to_be() -> None:

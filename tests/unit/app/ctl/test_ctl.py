@@ -15,9 +15,11 @@ from iot_mqtt.app.config.sections import NodeConfig
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.target import Target
+from iot_mqtt.app.ctl.why import STATES
 from iot_mqtt.app.terminal import plain, size, span
 from iot_mqtt.broker.facade import AttemptInfo
 from iot_mqtt.errors import Unavailable
+from iot_mqtt.ports.slow import CAUSES
 from iot_mqtt.values import Message
 from tests.unit.admin.adminkit import NOW
 from tests.unit.app.ctl.ctlkit import Ctl
@@ -90,6 +92,10 @@ def test_what_is_not_there_is_exit_code_1(ctl: Ctl, command: tuple[str, ...]) ->
         ("shadow", "set", "gw/a", "speed"),
         ("limits", "set", "a", "=1"),
         ("users", "limits", "ann", "rate"),
+        ("why",),
+        ("why", "c", "--topic", ""),
+        ("why", "--topic", ""),
+        ("why", ""),
     ],
 )
 def test_a_wrong_command_is_exit_code_2(ctl: Ctl, command: tuple[str, ...]) -> None:
@@ -179,6 +185,11 @@ def test_why_of_a_connected_client_tells_from_where_and_the_outbox(ctl: Ctl) -> 
     text = "\n".join(ctl.lines("why", "c"))
     assert "from 10.0.0.1:5 on mqtt (MQTT 5.0, user joe" in text
     assert "does not read from its connection fast enough" in text
+
+
+def test_every_state_of_a_session_has_its_words() -> None:
+    """Those that ``sessions list --state`` takes."""
+    assert STATES.keys() == CAUSES.keys()
 
 
 def test_why_counts_the_filters_that_do_not_fit(ctl: Ctl) -> None:

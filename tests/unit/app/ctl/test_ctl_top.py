@@ -87,6 +87,13 @@ def test_the_slow_are_listed_with_their_cause(node: FakeNode) -> None:
     assert json.loads(run("slow", "--json").output) == [SLOW]
 
 
+@pytest.mark.parametrize("command", [("slow",), ("pipeline", "alarms"), ("pipeline", "letters")])
+def test_a_list_of_the_first_says_how_many_that_are(command: tuple[str, ...]) -> None:
+    """Where it does not show all without a limit."""
+    words = " ".join(run(*command, "--help").output.split())
+    assert "At most so many. [default: 100; x>=1]" in words
+
+
 def test_rates_between_two_looks(node: FakeNode) -> None:
     """Of counters, of drops by reason, of clients; the busiest first, who is idle not at all."""
     found = json.loads(run("top", "--once", "--json").output)
