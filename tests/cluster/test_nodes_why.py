@@ -87,7 +87,7 @@ def test_a_session_whose_node_is_dead_is_said_to_be_there(nodes: Nodes) -> None:
         enter(stack, nodes[2], "why-left", clean=False, expiry=EXPIRY).disconnect()
         nodes[2].kill()
         # It does not answer, is not heard, is dead: whatever is known at that moment.
-        _named(nodes.all[:1], "why-left", ("node_unheard", "link_cut", "home_dead"), f"at home on {nodes[2].name}")
+        _named(nodes.all[:1], "why-left", ("node_unheard", "link_cut", "home_dead"), f"is on {nodes[2].name}")
         # And once another one has taken it over, that is where it is.
         assert eventually(lambda: nodes[0].api("clients/why-left/why")["session"] is not None, 60)
         assert _found(nodes[1], "why-left", "node_unheard", "home_dead") is None

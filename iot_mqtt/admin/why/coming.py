@@ -53,7 +53,7 @@ _REFUSALS: Final = {
     "qos_not_supported": ("will_denied", "iot-mqtt ctl auth may"),
     "retain_not_supported": ("will_denied", "iot-mqtt ctl auth may"),
 }
-#: The same of connections that did not say who they are.
+#: Reasons why a connection was closed that did not say who it is → the code, and what would help.
 _UNNAMED: Final = {
     "tls_failed": ("tls_failed", "look at the certificates: listeners.mqtts.tls and what the client trusts"),
     "unsupported_protocol_version": ("protocol_version", "the client must speak MQTT 3.1, 3.1.1 or 5.0"),
@@ -181,11 +181,11 @@ def _not_authorized(facts: Facts, last: AttemptInfo) -> tuple[str, str, str | No
     found = {one.code: one for one in near}
     will = found.get("denied_will")
     if will is not None:
-        rule = _rule(facts, "publish", will.topic, will.detail)
+        rule = rule_text(facts, "publish", will.topic, will.detail)
         return "will_denied", f"it may not publish its will to {will.topic!r} ({will.detail}){rule}", may
     for code in ("denied_client", "denied_gateway"):
         if code in found:
-            rule = _rule(facts, code.removeprefix("denied_"), facts.asked, "")
+            rule = rule_text(facts, code.removeprefix("denied_"), facts.asked, "")
             said = f"{_user(last)} may not have the name {facts.asked!r}{rule}"
             return "client_id_not_allowed", said, "iot-mqtt ctl users client-ids, or a rule of auth.acl_file"
     if "denied_session" in found:
@@ -321,8 +321,8 @@ def _weight_of_unnamed(facts: Facts, peer: str) -> Weight:
 # Words.
 
 
-def _rule(facts: Facts, action: str, asked: str, detail: str) -> str:
-    """By which rule something is not allowed; empty where nobody may be told, or it is allowed by now."""
+def rule_text(facts: Facts, action: str, asked: str, detail: str) -> str:
+    """By which rule something is not allowed; empty where whoever asks may not see rules."""
     qos = int(detail[4]) if detail.startswith("QoS ") else 0
     answer = facts.rights(action, asked, qos, "retained" in detail)
     if answer is None:
@@ -333,10 +333,6 @@ def _rule(facts: Facts, action: str, asked: str, detail: str) -> str:
         return f": {answer.detail}"
     place = f" ({answer.source} line {answer.line})" if answer.line else f" ({answer.source})" if answer.source else ""
     return f": rule {answer.rule!r}{place}"
-
-
-#: For those who say it of topics.
-rule_text = _rule
 
 
 def _named(user: str | None, claimed: str | None) -> str:

@@ -7,12 +7,11 @@ from itertools import islice
 from typing import Final
 
 from iot_mqtt.admin.why.facts import Denied, Facts
-from iot_mqtt.admin.why.finding import FRESH, Finding, Weight
+from iot_mqtt.admin.why.finding import Finding
+from iot_mqtt.devices.link.repetitions import REPEATED
 
 #: Who is named.
 _MOST: Final = 3
-#: Readings that are not published.
-REPEATED: Final = "repeated_readings"
 #: What keeps messages from coming in.
 _INWARD: Final = frozenset({"denied_publish", REPEATED})
 _WHAT: Final = {"denied_publish": "may not publish to", "denied_subscribe": "may not subscribe to"}
@@ -29,8 +28,7 @@ def of_all(facts: Facts, denied: Iterable[Denied]) -> Iterator[Finding]:
             text = f"{trouble.count} readings of {one.client_id!r} for {trouble.topic!r} were not published, because "
             text += f"their numbers were taken before: {trouble.detail}"
             helps = f"iot-mqtt ctl why {one.client_id}; iot-mqtt ctl devices forget-sequence {one.client_id}"
-        weight = Weight.LOSES if facts.now - trouble.last < FRESH else Weight.WAS
-        yield Finding(trouble.code, weight, text, trouble.last, facts.node, helps)
+        yield Finding(trouble.code, facts.weight(trouble), text, trouble.last, facts.node, helps)
 
 
 def of_publishers(facts: Facts) -> Iterator[Finding]:

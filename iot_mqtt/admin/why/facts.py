@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from iot_mqtt.admin.configuration import ListenerInfo
+from iot_mqtt.admin.why.finding import FRESH, Weight
 from iot_mqtt.admin.why.near import plain_filter
 from iot_mqtt.auth.accounts import Kept
 from iot_mqtt.auth.explaining import Answer
@@ -132,6 +133,10 @@ class Facts:
     def connected_at(self) -> float | None:
         """None: it is not connected here."""
         return None if self.client is None else self.client.connected_at
+
+    def weight(self, trouble: Trouble) -> Weight:
+        """Of something that was dropped or refused: it goes on, or it is over."""
+        return Weight.LOSES if self.now - trouble.last < FRESH else Weight.WAS
 
     def matching(self, topic: str) -> list[Subscription]:
         """Its subscriptions that match the topic."""

@@ -8,7 +8,7 @@ from typing import Final
 from iot_mqtt.admin.why import denials, going_up, publishers, retained, sharing
 from iot_mqtt.admin.why.coming import rule_text
 from iot_mqtt.admin.why.facts import Facts
-from iot_mqtt.admin.why.finding import FRESH, Finding, Weight
+from iot_mqtt.admin.why.finding import Finding, Weight
 from iot_mqtt.admin.why.near import nearest, plain_filter
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.devices import State, StoredCommand
@@ -105,7 +105,7 @@ _DROPS: Final[dict[str, tuple[str, str, str]]] = {
         "iot-mqtt ctl limits explain",
     ),
 }
-#: The same of what its rights did not cover: the question that the rules are asked, and what it was.
+#: What its rights did not cover → the code, the question that the rules are asked, and what is the matter.
 _DENIALS: Final = {
     "denied_publish": ("denied_publish", "publish", "it may not publish to"),
     "denied_subscribe": ("denied_subscribe", "subscribe", "it may not subscribe to"),
@@ -191,8 +191,7 @@ def _paused(facts: Facts, why: str) -> Finding:
 
 
 def _trouble(facts: Facts, one: Trouble) -> Iterator[Finding]:
-    fresh = facts.now - one.last < FRESH
-    weight: int = Weight.LOSES if fresh else Weight.WAS
+    weight: int = facts.weight(one)
     denial = _DENIALS.get(one.code)
     if denial is not None:
         code, question, text = denial
@@ -227,8 +226,7 @@ def _refused_subscriptions(facts: Facts) -> Iterator[Finding]:
     for detail, refused in alike.items():
         missed = [one for one in refused if _is_missed(facts, one)]
         one = (missed or refused)[0]
-        fresh = facts.now - one.last < FRESH
-        weight = Weight.STOPS + 1 if missed else Weight.LOSES if fresh else Weight.WAS
+        weight = Weight.STOPS + 1 if missed else facts.weight(one)
         count = sum(it.count for it in refused)
         text = f"the subscription {one.topic!r} was refused"
         if count > 1:
@@ -242,7 +240,7 @@ def _refused_subscriptions(facts: Facts) -> Iterator[Finding]:
 
 def _is_missed(facts: Facts, one: Trouble) -> bool:
     """Whether that subscription would bring what the client does not get: it has no other one."""
-    if one.code not in _OF_SUBSCRIPTIONS or facts.session is None or facts.now - one.last >= FRESH:
+    if one.code not in _OF_SUBSCRIPTIONS or facts.session is None or facts.weight(one) is Weight.WAS:
         return False
     if facts.topic is None or not facts.session.subscriptions:
         return not facts.session.subscriptions

@@ -12,24 +12,26 @@ from iot_mqtt.ports.alarms import AlarmKind
 #: Seconds by which an uplink that is behind is worth a word.
 _LATE: Final = 10.0
 
+_NETWORK: Final = "look at the network between the two nodes; iot-mqtt ctl cluster status"
+#: States of the node that has the session → the code, the weight, what is the matter, and what would help.
 _HOMES: Final = {
     "dead": (
         "home_dead",
         Weight.STOPS,
-        "its session is at home on {node}, which is dead: another node is about to take it over",
+        "its session is on {node}, which is dead: another node is about to take it over",
         "iot-mqtt ctl cluster status",
     ),
     "silent": (
         "link_cut",
         Weight.STOPS,
-        "its session is at home on {node}, which is not heard: what is published here waits in the log",
-        "look at the network between the two nodes; iot-mqtt ctl cluster status",
+        "its session is on {node}, which is not heard: what is published here waits in the log",
+        _NETWORK,
     ),
     "deaf": (
         "link_cut",
         Weight.DELAYS,
-        "its session is at home on {node}, which does not hear this node: what is published here reaches it late",
-        "look at the network between the two nodes; iot-mqtt ctl cluster status",
+        "its session is on {node}, which does not hear this node: what is published here reaches it late",
+        _NETWORK,
     ),
 }
 
@@ -51,7 +53,7 @@ def _home(facts: Facts) -> Iterator[Finding]:
         code, weight, text, helps = _HOMES[home.state]
         yield Finding(code, weight, text.format(node=home.node), None, facts.node, helps)
     else:
-        text = f"its session is at home on {home.node}"
+        text = f"its session is on {home.node}"
         yield Finding("at_home_elsewhere", Weight.SAYS, text, None, facts.node, f"ask {home.node}")
 
 
@@ -114,8 +116,7 @@ def _links(facts: Facts) -> Iterator[Finding]:
             continue
         heard = "is not heard" if member.state == "silent" else "does not hear this node"
         text = f"the link to {member.node_id} is cut: it {heard}; what is published there reaches clients here late"
-        helps = "look at the network between the two nodes; iot-mqtt ctl cluster status"
-        yield Finding("link_cut", Weight.DELAYS, text, None, facts.node, helps)
+        yield Finding("link_cut", Weight.DELAYS, text, None, facts.node, _NETWORK)
 
 
 def _uplink(facts: Facts, weight: Weight) -> Iterator[Finding]:

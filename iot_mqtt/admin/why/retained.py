@@ -28,9 +28,9 @@ def of_subscriptions(facts: Facts) -> Iterator[Finding]:
 def of_topic(facts: Facts, topic: str) -> Iterator[Finding]:
     """Where something is retained, and none of its subscriptions brings it."""
     matching = facts.matching(topic) if facts.retained else []
-    reasons = [_reason(facts, one) for one in matching]
-    if matching and all(reasons):
-        why, helps = reasons[0] or ("", _HELPS)
+    reasons = [reason for one in matching if (reason := _reason(facts, one)) is not None]
+    if matching and len(reasons) == len(matching):
+        why, helps = reasons[0]
         text = f"what is retained at {topic!r} does not come with {matching[0].filter!r}{why}"
         yield Finding(_CODE, Weight.LOSES, text, None, facts.node, helps)
 

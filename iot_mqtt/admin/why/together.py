@@ -41,7 +41,7 @@ def together(answers: Sequence[Answer], missing: Mapping[str, str]) -> dict[str,
 
 
 def _findings(first: Answer, answers: Sequence[Answer]) -> Iterator[dict[str, Any]]:
-    """Each once. Of a node that knows nothing of the client only what it says of itself is told."""
+    """Each once. A node that knows nothing of the client is listened to in what it says of itself alone."""
     has_it = first["session"] is not None or any(
         one["weight"] >= Weight.STOPS and one["code"] not in _ELSEWHERE
         for answer in answers
@@ -62,7 +62,7 @@ def _unheard(first: Answer, missing: Mapping[str, str]) -> Iterator[dict[str, An
     home = first["home"]
     for node, reason in missing.items() if first["session"] is None else ():
         certain = home is not None and home["node"] == node
-        where = "its session is at home on" if certain else "it may be at"
+        where = "its session is on" if certain else "it may be at"
         text = f"{where} {node}, which did not answer: {reason}"
         weight = Weight.STOPS if certain else Weight.DELAYS
         yield asdict(Finding("node_unheard", weight, text, None, first["node"], "iot-mqtt ctl cluster status"))

@@ -139,8 +139,8 @@ def together(answers: Sequence[Mapping[str, Any]], missing: Mapping[str, str]) -
         for finding in one["findings"]:
             if finding["code"] != "no_subscriber":
                 seen.setdefault((finding["code"], finding["text"]), finding)
-    if not count and (nobody := _nobody(answers)):
-        seen["no_subscriber", ""] = nobody
+    if not count:
+        seen["no_subscriber", ""] = _nobody(answers)
     listed = sorted(seen.values(), key=lambda one: (-one["weight"], -(one["since"] or 0.0)))
     helps = "iot-mqtt ctl cluster status"
     for node, reason in missing.items():
@@ -150,10 +150,11 @@ def together(answers: Sequence[Mapping[str, Any]], missing: Mapping[str, str]) -
     return {**answers[0], **found, "subscriptions": count, "findings": listed, "retained": retained}
 
 
-def _nobody(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _nobody(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """That nobody has subscribed to it, with what a node knows that comes near, if one does."""
+    said: list[dict[str, Any]]
     said = [one for answer in answers for one in answer["findings"] if one["code"] == "no_subscriber"]
-    if len(said) < 2:
-        return said[0] if said else None
+    if len(said) == 1:
+        return said[0]
     best = next((one for one in said if one["helps"] is not None), max(said, key=lambda one: len(one["text"])))
     return {**best, "text": _NOBODY + best["text"].removeprefix(_NOBODY_HERE)}

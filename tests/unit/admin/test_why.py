@@ -632,7 +632,7 @@ def test_a_session_that_is_at_home_where_nobody_answers_is_said_to_be_there() ->
     here = answer(replace(UNKNOWN, home=Home("n2", "up")), contents=True)
     found = together([{**here, "node": "n1"}], {"n2": "no answer in time"})
     assert (found["findings"][0]["code"], found["findings"][0]["weight"]) == ("node_unheard", Weight.STOPS)
-    assert "at home on n2, which did not answer: no answer in time" in found["findings"][0]["text"]
+    assert "its session is on n2, which did not answer: no answer in time" in found["findings"][0]["text"]
 
 
 def _of_topic(node: str, text: str, helps: str | None = None) -> dict[str, Any]:
