@@ -12,7 +12,7 @@ from iot_mqtt.admin.device_shapes import ANSWERED, of_command
 from iot_mqtt.admin.errors import bad_request
 from iot_mqtt.admin.routes import Resource, combined
 from iot_mqtt.admin.schemas import Json, Schemas, items_of, maybe, object_of, schema_of
-from iot_mqtt.admin.why import coming, getting, going_up, places
+from iot_mqtt.admin.why import connection, delivery, places, uplink
 from iot_mqtt.admin.why.facts import Facts, Publisher
 from iot_mqtt.admin.why.finding import Finding, Weight, ordered
 from iot_mqtt.admin.why.together import together
@@ -152,8 +152,8 @@ def findings(facts: Facts, whole: Facts | None = None) -> list[Finding]:
 
 
 def _causes(facts: Facts) -> list[Finding]:
-    found = [*coming.findings(facts), *getting.findings(facts)]
-    return [*found, *places.findings(facts, needs_uplink=going_up.is_needed(facts))]
+    found = [*connection.findings(facts), *delivery.findings(facts)]
+    return [*found, *places.findings(facts, needs_uplink=uplink.is_needed(facts))]
 
 
 def _withheld(shown: list[Finding], every: list[Finding]) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from iot_mqtt.admin.why.coming import OF_STRANGERS
+from iot_mqtt.admin.why.connection import OF_STRANGERS
 from iot_mqtt.admin.why.finding import Finding, Weight
 
 Answer = Mapping[str, Any]

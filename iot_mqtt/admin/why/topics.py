@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from iot_mqtt.admin.why import denials, going_up, places, publishers
+from iot_mqtt.admin.why import denials, places, publishers, uplink
 from iot_mqtt.admin.why.facts import Denied, Facts, Publisher
 from iot_mqtt.admin.why.finding import Finding, Weight, ordered
 from iot_mqtt.admin.why.near import Near
@@ -82,7 +82,7 @@ def answer(facts: TopicFacts) -> dict[str, Any]:
 
 def findings(facts: TopicFacts) -> Iterator[Finding]:
     """What keeps messages of the topic from somebody."""
-    yield from (going_up.of_rule(facts.place.node, one) for one in facts.rules)
+    yield from (uplink.of_rule(facts.place.node, one) for one in facts.rules)
     yield from _subscribers(facts)
     yield from denials.of_all(facts.place, facts.denied)
     yield from publishers.limited(facts.place, facts.topic, facts.publishers)

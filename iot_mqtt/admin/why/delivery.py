@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from iot_mqtt.admin.why import denials, going_up, publishers, retained, sharing
-from iot_mqtt.admin.why.coming import rule_text
+from iot_mqtt.admin.why import denials, publishers, retained, shared_groups, uplink
+from iot_mqtt.admin.why.connection import rule_text
 from iot_mqtt.admin.why.facts import Facts
 from iot_mqtt.admin.why.finding import Finding, Weight
 from iot_mqtt.admin.why.near import nearest, plain_filter
@@ -133,14 +133,14 @@ def findings(facts: Facts) -> Iterator[Finding]:
         yield from _trouble(facts, one)
     yield from _refused_subscriptions(facts)
     yield from _subscriptions(facts)
-    yield from sharing.findings(facts)
+    yield from shared_groups.findings(facts)
     yield from _topic(facts)
     yield from denials.of_publishers(facts)
     if facts.topic is not None:
         # Of itself it is said above.
         others = (one for one in facts.publishers if one.client_id != facts.asked)
         yield from publishers.limited(facts, facts.topic, others)
-    yield from going_up.acknowledgements(facts)
+    yield from uplink.acknowledgements(facts)
     yield from _commands(facts)
 
 
@@ -312,7 +312,7 @@ def _asked(facts: Facts, filters: list[str], topic: str) -> Finding:
     if all(one.no_local for one in matching):
         text = f"{matching[0].filter!r} matches {topic!r}, but is no-local: what it publishes itself does not come back"
         return Finding("no_local", Weight.LOSES, text, None, facts.node, "subscribe without No Local")
-    taken = going_up.only(facts)
+    taken = uplink.only(facts)
     if taken is not None:
         return taken
     text = f"{matching[0].filter!r} (QoS {matching[0].qos}) matches {topic!r}"
