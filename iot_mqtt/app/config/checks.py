@@ -19,7 +19,7 @@ from iot_mqtt.app.config.webhooks import webhook_problems
 from iot_mqtt.pipeline.proxy_protocol import networks
 from iot_mqtt.pipeline.websocket.origins import ANY, OPAQUE, parse_origin
 from iot_mqtt.uplink.kafka.settings import refusal, unknown_option
-from iot_mqtt.uplink.rules import rules_of
+from iot_mqtt.uplink.rules import folded, rules_of
 
 _HOST = re.compile(r"\*|(?:\*\.)?[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?")
 
@@ -92,8 +92,16 @@ def _log_topics(loaded: LoadedConfig) -> Iterator[Problem]:
 def uplink_rule_problems(loaded: LoadedConfig) -> Iterator[Problem]:
     """What keeps ``uplink.rules`` from being used, now or in a node that runs."""
     uplink = loaded.config.uplink
-    for wrong in rules_of(uplink.rules)[1]:
+    rules, mistakes = rules_of(uplink.rules)
+    for wrong in mistakes:
         yield _problem(loaded, "uplink.rules", wrong)
+    commands = uplink.commands.topic
+    if uplink.kind == "kafka" and commands is not None:
+        for rule in rules:
+            # Whoever may publish what the rule wants would command every device.
+            if folded(rule.to) == folded(commands):
+                text = f"{rule.filter!r}: to is {rule.to}, which is uplink.commands.topic; let it have another topic"
+                yield _problem(loaded, "uplink.rules", text)
     if uplink.kind != "none" and not uplink.rules:
         yield _problem(loaded, "uplink.rules", f"must say what goes up with uplink.kind: {uplink.kind}")
 

@@ -36,6 +36,8 @@ NAMES = ("topic", "client", "qos", "payload", *OF_READINGS)
 #: What Kafka takes as the name of a topic, and every file system as that of a directory.
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}")
 _BEGIN = re.compile(r"[A-Za-z0-9]")
+#: What the names of Kafka's internal topics begin with.
+_INTERNAL = "__"
 
 
 class Figures:
@@ -197,6 +199,8 @@ def _to(entry: Mapping[str, object]) -> str:
     if template is None:
         if not _NAME.fullmatch(to):
             raise ValueError(f"to must be letters, digits, '.', '_' and '-', at most {MAX_NAME}, not {to!r}")
+        if to.startswith(_INTERNAL):
+            raise ValueError(f"to must not begin with {_INTERNAL}, as Kafka's internal topics do: {to!r}")
         return to
     if not _BEGIN.match(template.fixed[0]):
         raise ValueError(

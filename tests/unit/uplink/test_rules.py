@@ -55,6 +55,7 @@ def test_a_rule_about_gateways_needs_no_filter() -> None:
         ({"filter": "a", "to": ".."}, "to must be letters"),
         ({"filter": "a", "to": ".open"}, "to must be letters"),
         ({"filter": "a", "to": "x" * 250}, "at most 249"),
+        ({"filter": "a", "to": "__consumer_offsets"}, "to must not begin with __"),
         ({"filter": "a", "to": 7}, "to must be a text"),
         ({"filter": "a", "to": "iot.{tag}"}, "to: unknown field {tag}; there are"),
         ({"filter": "a", "to": "iot.{topic[x]}"}, "to: unknown field"),

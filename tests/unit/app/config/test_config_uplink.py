@@ -31,6 +31,11 @@ def test_one_key_is_enough() -> None:
             "uplink.ack",
             "needs uplink.kind: kafka; with file, records are safe",
         ),
+        (
+            ["uplink.kind=kafka", "uplink.rules=[{filter: a, to: iot.readings}, {filter: 'b/#', to: iot_commands}]"],
+            "uplink.rules",
+            "'b/#': to is iot_commands, which is uplink.commands.topic",
+        ),
         (["uplink.kind=none", "uplink.ack=kafka"], "uplink.ack", "needs uplink.kind: kafka, not none"),
         (["uplink.file.rotate_bytes=1"], "uplink.file.rotate_bytes", "must be 4096 or more"),
     ],
