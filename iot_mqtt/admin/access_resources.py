@@ -44,12 +44,12 @@ class TokenResources(Resource):
 
     @post("tokens", "Make a token; it is told this once.", "MadeToken", "NewToken", role=Role.ADMIN)
     async def _make(self, call: Call) -> MadeToken:
-        fields, caller = call.json(), call.caller
+        caller = call.caller
         if caller is None:
             raise unauthorized()
-        name, role = fields.text("name"), fields.text("role")
-        scope, seconds = fields.take("scope", list) or [], fields.take("seconds", int)
-        fields.finish()
+        with call.json() as fields:
+            name, role = fields.text("name"), fields.text("role")
+            scope, seconds = fields.take("scope", list) or [], fields.take("seconds", int)
         if not all(isinstance(one, str) for one in scope):
             raise bad_request("scope is a list of texts")
         for one in scope:

@@ -30,10 +30,9 @@ class AdminResources(Resource):
     @post("admins", "Add an admin user; known on every node within a second.", "Admin", "NewAdmin", role=Role.ADMIN)
     async def _add(self, call: Call) -> AdminInfo:
         _require_unlimited(call)
-        fields = call.json()
-        name, password, role = fields.text("name"), fields.text("password"), fields.text("role")
-        must_change = fields.take("must_change", bool) or False
-        fields.finish()
+        with call.json() as fields:
+            name, password, role = fields.text("name"), fields.text("password"), fields.text("role")
+            must_change = fields.take("must_change", bool) or False
         if name is None or password is None or role is None:
             raise bad_request("name, password and role must be given")
         return await checked(self._desk.add(name, password, _role(role), must_change=must_change))
@@ -47,10 +46,9 @@ class AdminResources(Resource):
     )
     async def _change(self, call: Call) -> AdminInfo:
         _require_unlimited(call)
-        fields = call.json()
-        password, role = fields.text("password"), fields.text("role")
-        must_change = fields.take("must_change", bool)
-        fields.finish()
+        with call.json() as fields:
+            password, role = fields.text("password"), fields.text("role")
+            must_change = fields.take("must_change", bool)
         wanted = None if role is None else _role(role)
         change = self._desk.change(call.path["name"], password=password, role=wanted, must_change=must_change)
         try:

@@ -47,9 +47,8 @@ class BackupResources(Resource):
         role=Role.ADMIN,
     )
     async def _make(self, call: Call) -> CopyInfo:
-        fields = call.json()
-        reader = fields.take("reader", int)
-        fields.finish()
+        with call.json() as fields:
+            reader = fields.take("reader", int)
         if reader is not None and reader < 1:
             raise bad_request("reader must be the number of a process")
         try:

@@ -33,10 +33,9 @@ class BanResources(Resource):
         role=Role.OPERATOR,
     )
     async def _add(self, call: Call) -> Ban:
-        fields = call.json()
-        client, user, address = fields.text("client"), fields.text("user"), fields.text("address")
-        seconds, reason = fields.take("seconds", int), fields.text("reason") or ""
-        fields.finish()
+        with call.json() as fields:
+            client, user, address = fields.text("client"), fields.text("user"), fields.text("address")
+            seconds, reason = fields.take("seconds", int), fields.text("reason") or ""
         try:
             return await self._bans.add(
                 client=client, user=user, address=address, seconds=seconds, reason=reason, by=call.who

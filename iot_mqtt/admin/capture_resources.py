@@ -39,10 +39,9 @@ class CaptureResources(Resource):
         spread="one",
     )
     def _start(self, call: Call) -> CaptureInfo:
-        fields = call.json()
-        codec, gateway = fields.take("codec", str), fields.take("gateway", str)
-        seconds, limit = fields.take("seconds", int), fields.take("limit", int)
-        fields.finish()
+        with call.json() as fields:
+            codec, gateway = fields.take("codec", str), fields.take("gateway", str)
+            seconds, limit = fields.take("seconds", int), fields.take("limit", int)
         if not codec:
             raise bad_request("codec must be given; a gateway may be given beside it")
         try:

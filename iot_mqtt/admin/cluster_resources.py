@@ -36,9 +36,8 @@ class ClusterResources(Resource):
         "Rebalance",
     )
     async def _rebalance(self, call: Call) -> Json:
-        fields = call.json()
-        rate, dry_run = _rate(fields.take("rate", int)), fields.take("dry_run", bool) or False
-        fields.finish()
+        with call.json() as fields:
+            rate, dry_run = _rate(fields.take("rate", int)), fields.take("dry_run", bool) or False
         return {"items": await self._cluster.rebalance(rate, dry_run=dry_run)}
 
     @delete(
@@ -85,9 +84,8 @@ class ClusterResources(Resource):
 
 def read_drain(call: Call, cluster: ClusterPart) -> DrainInfo:
     """Begin what the body says."""
-    fields = call.json()
-    rate, moved = _rate(fields.take("rate", int)), fields.take("moved", bool) or False
-    fields.finish()
+    with call.json() as fields:
+        rate, moved = _rate(fields.take("rate", int)), fields.take("moved", bool) or False
     return cluster.drain(rate, moved=moved)
 
 

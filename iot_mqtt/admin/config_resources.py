@@ -86,9 +86,8 @@ class ConfigResources(Resource):
         spread="one",
     )
     async def _reload(self, call: Call) -> ChangesInfo:
-        fields = call.json()
-        dry_run = fields.take("dry_run", bool) or False
-        fields.finish()
+        with call.json() as fields:
+            dry_run = fields.take("dry_run", bool) or False
         return await refusing(self._desk.reload(dry_run=dry_run))
 
     @patch(
@@ -100,9 +99,8 @@ class ConfigResources(Resource):
         spread="one",
     )
     async def _change(self, call: Call) -> ChangesInfo:
-        fields = call.json()
-        values, unset = fields.take("set", dict) or {}, fields.take("unset", list) or []
-        fields.finish()
+        with call.json() as fields:
+            values, unset = fields.take("set", dict) or {}, fields.take("unset", list) or []
         if not (values or unset) or not all(isinstance(one, str) for one in unset):
             raise bad_request("set must be an object of keys with their values, or unset a list of keys")
         return await refusing(self._desk.change(values, unset))
@@ -148,9 +146,8 @@ class ListenerResources(Resource):
 
     @post("listeners/{name}", "Open a port, for good.", "Listener", "NewListener", role=Role.ADMIN, spread="one")
     async def _open(self, call: Call) -> ListenerInfo:
-        fields = call.json()
-        told = {name: value for name in _LISTENER if (value := fields.take(name, object)) is not None}
-        fields.finish()
+        with call.json() as fields:
+            told = {name: value for name in _LISTENER if (value := fields.take(name, object)) is not None}
         return await refusing(self._desk.open_listener(call.path["name"], told))
 
     @delete("listeners/{name}", "Close a port, for good; its clients are told 0x98.", role=Role.ADMIN, spread="one")

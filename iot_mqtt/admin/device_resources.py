@@ -95,10 +95,9 @@ class DeviceResources(Resource):
 
     @post("shadows/{target}", "Set what is desired of a device.", "Shadow", "Desired")
     async def _desire(self, call: Call) -> Json:
-        fields = call.json()
-        values = fields.take("desired", dict)
-        version = fields.take("version", int)
-        fields.finish()
+        with call.json() as fields:
+            values = fields.take("desired", dict)
+            version = fields.take("version", int)
         if values is None:
             raise bad_request("desired is missing: an object of values by tag")
         self._check(call, "shadow-write", call.path["target"])

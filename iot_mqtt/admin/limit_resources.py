@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.desks import checked, delete_of, one_of, page_of
@@ -39,14 +37,10 @@ class LimitResources(Resource):
         role=Role.ADMIN,
     )
     async def _put(self, call: Call) -> LimitsInfo:
-        fields = call.json()
-        version = fields.take("version", int)
-        written: dict[str, Any] = {}
-        for name in (*WHO, *ATTRIBUTES):
-            value = fields.take(name, object)
-            if value is not None:
-                written[name] = value
-        fields.finish()
+        with call.json() as fields:
+            version = fields.take("version", int)
+            names = (*WHO, *ATTRIBUTES)
+            written = {name: value for name in names if (value := fields.take(name, object)) is not None}
         return await checked(self._desk.put(call.path["name"], written, version))
 
     @delete("limits/{name}", "Take a document of limits away.", role=Role.ADMIN)
@@ -61,10 +55,9 @@ class LimitResources(Resource):
         role=Role.OPERATOR,
     )
     def _explain(self, call: Call) -> Json:
-        fields = call.json()
-        user, client_id = fields.text("user"), fields.text("client") or ""
-        groups = fields.take("groups", list) or []
-        fields.finish()
+        with call.json() as fields:
+            user, client_id = fields.text("user"), fields.text("client") or ""
+            groups = fields.take("groups", list) or []
         if not all(isinstance(one, str) for one in groups):
             raise bad_request("groups is a list of texts")
         who = Principal(client_id, user or None, anonymous=not user, groups=frozenset(groups))

@@ -71,9 +71,8 @@ class LoginResources(Resource):
 
     @unknown("login", "Log in: the answer has a cookie, and what to show besides it.", "Me", "Login")
     async def _login(self, call: Call) -> Answered:
-        fields = call.json()
-        name, password = fields.text("name"), fields.text("password")
-        fields.finish()
+        with call.json() as fields:
+            name, password = fields.text("name"), fields.text("password")
         if not name or not password:
             raise bad_request("name and password must be given")
         # What cannot be written down is not done.
@@ -99,9 +98,9 @@ class LoginResources(Resource):
 
     @own("POST", "me/password", "Set one's own password; all of one's logins end but this one.", "Me", "OwnPassword")
     async def _password(self, call: Call) -> Answered:
-        caller, fields = call.caller, call.json()
-        before, after = fields.text("password"), fields.text("new_password")
-        fields.finish()
+        caller = call.caller
+        with call.json() as fields:
+            before, after = fields.text("password"), fields.text("new_password")
         if not before or not after:
             raise bad_request("password and new_password must be given")
         if caller is None or not caller.login:

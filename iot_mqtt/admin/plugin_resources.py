@@ -37,9 +37,8 @@ class PluginResources(Resource):
         spread="one",
     )
     async def _install(self, call: Call) -> Json:
-        fields = call.json()
-        path, sha256 = fields.text("path"), fields.text("sha256")
-        fields.finish()
+        with call.json() as fields:
+            path, sha256 = fields.text("path"), fields.text("sha256")
         if not path or "\0" in path:
             raise bad_request("path must name a wheel on the node's machine")
         if not sha256:
@@ -55,9 +54,8 @@ class PluginResources(Resource):
         spread="one",
     )
     async def _take_in(self, call: Call) -> Json:
-        fields = call.json()
-        filename, sha256, content = fields.text("filename"), fields.text("sha256"), fields.text("content_base64")
-        fields.finish()
+        with call.json() as fields:
+            filename, sha256, content = fields.text("filename"), fields.text("sha256"), fields.text("content_base64")
         if not filename or not sha256 or not content:
             raise bad_request("filename, sha256 and content_base64 must be given")
         try:
@@ -75,9 +73,8 @@ class PluginResources(Resource):
         spread="one",
     )
     async def _check(self, call: Call) -> CheckReport:
-        fields = call.json()
-        label = fields.text("label")
-        fields.finish()
+        with call.json() as fields:
+            label = fields.text("label")
         return await _told(self._plugins.check(call.path["name"], label))
 
     @get("plugins/{name}", "One plugin.", "Plugin", spread="find")
@@ -90,9 +87,8 @@ class PluginResources(Resource):
 
     @post("plugins/{name}/enable", "Load it.", "Plugin", "PluginIsolation", role=Role.ADMIN, spread="one")
     async def _enable(self, call: Call) -> PluginInfo:
-        fields = call.json()
-        isolation = fields.text("isolation")
-        fields.finish()
+        with call.json() as fields:
+            isolation = fields.text("isolation")
         if isolation not in (None, "inline", "process"):
             raise bad_request("isolation must be inline or process")
         return await _told(self._plugins.enable(call.path["name"], isolation))
@@ -161,10 +157,8 @@ class PluginResources(Resource):
 
 
 def _drain(call: Call) -> bool:
-    fields = call.json()
-    drain = fields.take("drain", bool) or False
-    fields.finish()
-    return drain
+    with call.json() as fields:
+        return fields.take("drain", bool) or False
 
 
 async def _told(change: Awaitable[T]) -> T:

@@ -37,9 +37,8 @@ class RuleResources(Resource):
         role=Role.ADMIN,
     )
     async def _put(self, call: Call) -> RulesInfo:
-        fields = call.json()
-        text, version = fields.text("text"), fields.take("version", int)
-        fields.finish()
+        with call.json() as fields:
+            text, version = fields.text("text"), fields.take("version", int)
         if text is None:
             raise bad_request("text is missing")
         return await checked(self._desk.put(call.path["name"], text, version))
@@ -56,24 +55,18 @@ class RuleResources(Resource):
         role=Role.OPERATOR,
     )
     def _may(self, call: Call) -> Answer:
-        fields = call.json()
-        user, groups, rules = fields.text("user"), fields.take("groups", list), fields.take("rules", list)
-        client_id, address = fields.text("client_id") or "", fields.text("address") or ""
-        action, asked = fields.text("action"), fields.text("asked")
+        with call.json() as fields:
+            user, client_id, address = fields.text("user"), fields.text("client_id") or "", fields.text("address") or ""
+            groups, rules = fields.take("groups", list) or [], fields.take("rules", list) or []
+            action, asked = fields.text("action"), fields.text("asked")
+            qos, retain = fields.take("qos", int) or 0, fields.take("retain", bool) or False
         if action not in QUESTIONS or asked is None:
             raise bad_request(f"action must be one of {', '.join(QUESTIONS)}, and asked be given")
-        question = Question(
-            action,
-            asked,
-            fields.take("qos", int) or 0,
-            fields.take("retain", bool) or False,
-        )
-        fields.finish()
-        if not 0 <= question.qos <= 2 or not all(isinstance(one, str) for one in [*(groups or ()), *(rules or ())]):
+        if not 0 <= qos <= 2 or not all(isinstance(one, str) for one in (*groups, *rules)):
             raise bad_request("qos is 0, 1 or 2; groups and rules are lists of texts")
-        who = Principal(client_id, user, user is None, groups=frozenset(groups or ()), address=address)
+        who = Principal(client_id, user, user is None, groups=frozenset(groups), address=address)
         try:
-            return self._access.may(who._replace(brought_rules=tuple(rules or ())), question)
+            return self._access.may(who._replace(brought_rules=tuple(rules)), Question(action, asked, qos, retain))
         except ValueError as error:
             raise bad_request(str(error)) from error
 

@@ -38,16 +38,15 @@ class SubscriptionResources(Resource):
         spread="find",
     )
     async def _subscribe(self, call: Call) -> Json:
-        fields = call.json()
-        filter = fields.text("filter")
-        wanted = Subscription(
-            filter or "",
-            fields.number("qos", 2) or 0,
-            no_local=fields.take("no_local", bool) or False,
-            retain_as_published=fields.take("retain_as_published", bool) or False,
-            retain_handling=fields.number("retain_handling", 2) or 0,
-        )
-        fields.finish()
+        with call.json() as fields:
+            filter = fields.text("filter")
+            wanted = Subscription(
+                filter or "",
+                fields.number("qos", 2) or 0,
+                no_local=fields.take("no_local", bool) or False,
+                retain_as_published=fields.take("retain_as_published", bool) or False,
+                retain_handling=fields.number("retain_handling", 2) or 0,
+            )
         if filter is None:
             raise bad_request("filter is missing")
         client_id = call.path["client_id"]

@@ -53,10 +53,10 @@ class UplinkResources(Resource):
         combine=all_trials,
     )
     async def _test(self, call: Call) -> TrialInfo:
-        desk, fields = existing(self._desk, NO_UPLINK), call.json()
-        listed, minutes = fields.take("rules", list), fields.take("minutes", object)
-        messages = fields.number("messages", MAX_TRIED)
-        fields.finish()
+        desk = existing(self._desk, NO_UPLINK)
+        with call.json() as fields:
+            listed, minutes = fields.take("rules", list), fields.take("minutes", object)
+            messages = fields.number("messages", MAX_TRIED)
         if messages == 0:
             raise bad_request(f"messages must be a number from 1 to {MAX_TRIED}")
         if listed is not None and not all(isinstance(one, dict) for one in listed):

@@ -122,18 +122,17 @@ class AuthResources(Resource):
         "auth/explain", "What each link says of a client, and what would become of it.", "Explanation", "LoginQuestion"
     )
     async def _explain(self, call: Call) -> Json:
-        fields = call.json()
-        password = fields.text("password")
-        attempt = ConnectAttempt(
-            client_id=fields.text("client_id") or "",
-            username=fields.text("username"),
-            password=None if password is None else password.encode(),
-            peer=f"{fields.text('address') or '127.0.0.1'}:0",
-            listener=fields.text("listener") or "mqtt",
-            version=5,
-            certificate_name=fields.text("certificate_name"),
-        )
-        fields.finish()
+        with call.json() as fields:
+            password = fields.text("password")
+            attempt = ConnectAttempt(
+                client_id=fields.text("client_id") or "",
+                username=fields.text("username"),
+                password=None if password is None else password.encode(),
+                peer=f"{fields.text('address') or '127.0.0.1'}:0",
+                listener=fields.text("listener") or "mqtt",
+                version=5,
+                certificate_name=fields.text("certificate_name"),
+            )
         said, verdict = await self._access.explain(attempt)
         who = verdict if isinstance(verdict, Principal) else Principal(attempt.client_id, attempt.username)
         limits = [shown(one) for one in self._limits.explain(who._replace(client_id=attempt.client_id))]

@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 
 
 class Fields:
-    """A JSON object; ``finish`` refuses what nobody read."""
+    """A JSON object; ``finish``, or the end of a ``with``, refuses what nobody read."""
 
     __slots__ = ("_values", "_prefix", "_read")
 
@@ -24,6 +24,13 @@ class Fields:
         self._values = values
         self._prefix = prefix
         self._read: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.finish()
 
     @staticmethod
     def wrong(detail: str) -> Exception:
