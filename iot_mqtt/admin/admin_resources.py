@@ -6,7 +6,7 @@ from iot_mqtt.admin.admins import LONGEST_NAME, LONGEST_PASSWORD, SHORTEST_PASSW
 from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.callers import Role, role_of
 from iot_mqtt.admin.desks import checked, delete_of, one_of, page_of
-from iot_mqtt.admin.errors import bad_request, beyond, not_found
+from iot_mqtt.admin.errors import bad_request, bad_request_if, beyond, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, schema_of
 
@@ -92,10 +92,8 @@ class AdminResources(Resource):
 
 
 def _role(word: str) -> Role:
-    try:
+    with bad_request_if(ValueError):
         return role_of(word)
-    except ValueError as error:
-        raise bad_request(str(error)) from error
 
 
 def _require_unlimited(call: Call) -> None:

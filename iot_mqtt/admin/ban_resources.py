@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.callers import Role
-from iot_mqtt.admin.errors import bad_request, existing, not_found
+from iot_mqtt.admin.desks import checked
+from iot_mqtt.admin.errors import bad_request_if, existing, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, maybe, schema_of
 from iot_mqtt.auth.bans import BanBook
@@ -36,20 +37,14 @@ class BanResources(Resource):
         with call.json() as fields:
             client, user, address = fields.text("client"), fields.text("user"), fields.text("address")
             seconds, reason = fields.take("seconds", int), fields.text("reason") or ""
-        try:
+        with bad_request_if(ValueError):
             return await self._bans.add(
                 client=client, user=user, address=address, seconds=seconds, reason=reason, by=call.who
             )
-        except ValueError as error:
-            raise bad_request(str(error)) from error
 
     @delete("bans/{id}", "Take a ban back, on every node within a second.", role=Role.OPERATOR)
     async def _remove(self, call: Call) -> None:
-        try:
-            known = await self._bans.remove(call.path["id"])
-        except ValueError as error:
-            raise bad_request(str(error)) from error
-        if not known:
+        if not await checked(self._bans.remove(call.path["id"])):
             raise not_found(_nothing(call))
 
     def schemas(self) -> Schemas:

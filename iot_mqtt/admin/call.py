@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, unquote
 
 from iot_mqtt.admin.callers import Caller, Role
-from iot_mqtt.admin.errors import bad_request
+from iot_mqtt.admin.errors import bad_request, bad_request_if
 from iot_mqtt.admin.paths import name_in
 from iot_mqtt.devices import fields
 
@@ -99,10 +99,8 @@ class Call:
 
     def json(self) -> Fields:
         """The body as a JSON object."""
-        try:
+        with bad_request_if(ValueError):
             return Fields(fields.read_object(self.body))
-        except ValueError as error:
-            raise bad_request(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from iot_mqtt.admin.call import Call, whole
 from iot_mqtt.admin.callers import Role
-from iot_mqtt.admin.errors import ApiError, bad_request, not_found
+from iot_mqtt.admin.errors import ApiError, bad_request, bad_request_if, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, post
 from iot_mqtt.admin.schemas import Schemas, body_of, items_of, maybe, object_of, schema_of
 from iot_mqtt.admin.shapes import Json
@@ -44,12 +44,10 @@ class CaptureResources(Resource):
             seconds, limit = fields.take("seconds", int), fields.take("limit", int)
         if not codec:
             raise bad_request("codec must be given; a gateway may be given beside it")
-        try:
+        with bad_request_if(CaptureError):
             return self._captures.start(
                 codec, gateway, SECONDS if seconds is None else seconds, LIMIT if limit is None else limit
             )
-        except CaptureError as error:
-            raise bad_request(str(error)) from error
 
     @get(
         "captures/{id}/frames",

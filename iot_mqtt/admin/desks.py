@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Protocol, TypeVar
 
 from iot_mqtt.admin.call import Call, Page
-from iot_mqtt.admin.errors import bad_request, existing, not_found
+from iot_mqtt.admin.errors import bad_request_if, existing, not_found
 
 Value = TypeVar("Value")
 
@@ -49,7 +49,5 @@ async def delete_of(desk: Desk[Named], call: Call, otherwise: str) -> None:
 
 async def checked(write: Awaitable[Value]) -> Value:
     """What cannot be kept is a bad request."""
-    try:
+    with bad_request_if(ValueError):
         return await write
-    except ValueError as error:
-        raise bad_request(str(error)) from error

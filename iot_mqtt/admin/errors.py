@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Final, TypeVar
 
@@ -48,6 +49,15 @@ class ApiError(Exception):
 
 def bad_request(detail: str) -> ApiError:
     return ApiError(HTTPStatus.BAD_REQUEST, "bad_request", detail)
+
+
+@contextmanager
+def bad_request_if(*errors: type[Exception], about: str = "") -> Iterator[None]:
+    """What raises one of these was asked for wrongly: it is a bad request, in the words of the error."""
+    try:
+        yield
+    except errors as error:
+        raise bad_request(f"{about}{error}") from error
 
 
 def not_found(detail: str) -> ApiError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from iot_mqtt.admin.call import Call
-from iot_mqtt.admin.errors import bad_request
+from iot_mqtt.admin.errors import bad_request, bad_request_if
 from iot_mqtt.admin.routes import Resource, get
 from iot_mqtt.admin.schemas import Schemas, object_of
 from iot_mqtt.admin.streams import Stream
@@ -39,11 +39,9 @@ class EventResources(Resource):
         kinds = frozenset(filter(None, call.query.get("kind", "").split(",")))
         if not kinds <= known:
             raise bad_request(f"kind must be some of {', '.join(sorted(known))}, with commas between")
-        try:
-            place = call.last_event_id or call.query.get("last_event_id")
+        place = call.last_event_id or call.query.get("last_event_id")
+        with bad_request_if(ValueError):
             return self._listening.listen(kinds or frozenset(known), call.query.get("node"), place)
-        except ValueError as error:
-            raise bad_request(str(error)) from error
 
     def schemas(self) -> Schemas:
         event = {

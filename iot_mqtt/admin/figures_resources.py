@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from iot_mqtt.admin.call import Call, Page, pair
-from iot_mqtt.admin.errors import bad_request
+from iot_mqtt.admin.errors import bad_request, bad_request_if
 from iot_mqtt.admin.identity_sum import as_one
 from iot_mqtt.admin.routes import Resource, combined, get, listing
 from iot_mqtt.admin.schemas import Schemas, schema_of
@@ -69,11 +69,9 @@ class FiguresResources(Resource):
         step = _seconds(call, "step")
         if step is not None and (step != int(step) or step < 1):
             raise bad_request("step must be a whole number of seconds")
-        try:
-            begin, end = _seconds(call, "from"), _seconds(call, "to")
+        begin, end = _seconds(call, "from"), _seconds(call, "to")
+        with bad_request_if(Wrong):
             return self._figures.history(names, begin, end, None if step is None else int(step))
-        except Wrong as error:
-            raise bad_request(str(error)) from error
 
     @listing(
         "slow",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iot_mqtt.admin.call import Fields
-from iot_mqtt.admin.errors import ApiError, bad_request
+from iot_mqtt.admin.errors import ApiError, bad_request, bad_request_if
 from iot_mqtt.admin.shapes import raw_properties
 from iot_mqtt.codec import Properties
 from iot_mqtt.errors import MqttError
@@ -46,12 +46,8 @@ def read_messages(fields: Fields, now: float) -> list[Message]:
 def _read_one(number: int, one: object, now: float) -> Message:
     if not isinstance(one, dict):
         raise bad_request(f"messages[{number}] must be an object")
-    try:
+    with bad_request_if(ApiError, MqttError, about=f"messages[{number}]: "):
         return read_message(Fields(one), now)
-    except ApiError as error:
-        raise bad_request(f"messages[{number}]: {error.detail}") from error
-    except MqttError as error:
-        raise bad_request(f"messages[{number}]: {error.detail}") from error
 
 
 def _payload(fields: Fields) -> bytes:

@@ -10,7 +10,7 @@ from iot_mqtt.admin.call import Call, Page, pair
 from iot_mqtt.admin.capture_resources import CaptureResources
 from iot_mqtt.admin.cluster_resources import ClusterResources
 from iot_mqtt.admin.device_resources import DeviceResources
-from iot_mqtt.admin.errors import bad_request, existing, not_found
+from iot_mqtt.admin.errors import bad_request, bad_request_if, existing, not_found
 from iot_mqtt.admin.everywhere import Everywhere
 from iot_mqtt.admin.log_resources import LogResources
 from iot_mqtt.admin.message_schemas import message_schemas
@@ -115,10 +115,8 @@ class Resources(Resource):
     @listing("clients", "Connected clients.", "Client", *CLIENTS_BY, spread="merge")
     async def _clients(self, call: Call) -> Page:
         wanted = ClientsWanted(*map(call.query.get, CLIENTS_BY))
-        try:
+        with bad_request_if(ValueError):
             found = await self._view.clients(call.after, call.limit + 1, wanted)
-        except ValueError as error:
-            raise bad_request(str(error)) from error
         return call.page(found, lambda one: one.client_id)
 
     @get("clients/{client_id}", "One connected client.", "Client", spread="find")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iot_mqtt.admin.call import Call, Page
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.desks import checked, delete_of, one_of, page_of
-from iot_mqtt.admin.errors import bad_request
+from iot_mqtt.admin.errors import bad_request, bad_request_if
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of
 from iot_mqtt.auth.explaining import QUESTIONS, Answer, Question
@@ -65,10 +65,8 @@ class RuleResources(Resource):
         if not 0 <= qos <= 2 or not all(isinstance(one, str) for one in (*groups, *rules)):
             raise bad_request("qos is 0, 1 or 2; groups and rules are lists of texts")
         who = Principal(client_id, user, user is None, groups=frozenset(groups), address=address)
-        try:
+        with bad_request_if(ValueError):
             return self._access.may(who._replace(brought_rules=tuple(rules)), Question(action, asked, qos, retain))
-        except ValueError as error:
-            raise bad_request(str(error)) from error
 
     def schemas(self) -> Schemas:
         text: Json = {"type": "string"}

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import Role
-from iot_mqtt.admin.errors import bad_request
+from iot_mqtt.admin.errors import bad_request, bad_request_if
 from iot_mqtt.admin.json_text import fields_of
 from iot_mqtt.admin.routes import Resource, combined
 from iot_mqtt.admin.schemas import Json, Schemas, items_of, maybe, object_of, schema_of
@@ -163,7 +163,8 @@ class TopicResources(Resource):
         if prefix:
             if not prefix.endswith("/"):
                 raise bad_request("prefix must end with /")
-            _checked(prefix, "prefix")
+            with bad_request_if(MqttError, about="prefix: "):
+                validate_topic(prefix)
         if words:
             found = self._topics.containing(words, call.after, limit + 1)
         else:
@@ -182,7 +183,8 @@ class TopicResources(Resource):
     def _last(self, call: Call) -> Json:
         _for_all(call)
         topic = call.path["topic"]
-        _checked(topic, "topic")
+        with bad_request_if(MqttError, about="topic: "):
+            validate_topic(topic)
         found = self._topics.last(topic)
         if found is None:
             return {"topic": topic, "source": None, "at": None, "qos": 0, "publisher": "", "size": 0}
@@ -207,10 +209,3 @@ def _for_all(call: Call) -> None:
     """Who may act for one user only does not see the topics of the others."""
     if call.user is not None:
         raise NotHis(f"{call.user} may not look at the topics of all")
-
-
-def _checked(topic: str, name: str) -> None:
-    try:
-        validate_topic(topic)
-    except MqttError as error:
-        raise bad_request(f"{name}: {error.detail}") from error

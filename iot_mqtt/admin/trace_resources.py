@@ -8,7 +8,7 @@ from typing import Protocol
 
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import Role
-from iot_mqtt.admin.errors import ApiError, bad_request
+from iot_mqtt.admin.errors import ApiError, bad_request, bad_request_if
 from iot_mqtt.admin.routes import Resource, get
 from iot_mqtt.admin.schemas import Schemas, object_of
 from iot_mqtt.admin.streams import Stream, Streams
@@ -77,8 +77,6 @@ def read_wanted(call: Call) -> Wanted:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= LONGEST:
         raise bad_request(f"seconds must be a number from 1 to {LONGEST}, not {text!r}")
     if "filter" in given:
-        try:
+        with bad_request_if(MqttError, about="filter: "):
             validate_filter(given["filter"])
-        except MqttError as error:
-            raise bad_request(f"filter: {error.detail}") from error
     return Wanted(**given, seconds=int(text))

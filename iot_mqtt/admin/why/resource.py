@@ -9,7 +9,7 @@ from iot_mqtt.admin import shapes
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.device_shapes import ANSWERED, of_command
-from iot_mqtt.admin.errors import bad_request
+from iot_mqtt.admin.errors import bad_request_if
 from iot_mqtt.admin.routes import Resource, combined
 from iot_mqtt.admin.schemas import Json, Schemas, items_of, maybe, object_of, schema_of
 from iot_mqtt.admin.why import connection, delivery, places, uplink
@@ -49,10 +49,8 @@ class WhyResources(Resource):
     async def _why(self, call: Call) -> Json:
         topic = call.query.get("topic")
         if topic is not None:
-            try:
+            with bad_request_if(MqttError, about="topic: "):
                 validate_topic(topic)
-            except MqttError as error:
-                raise bad_request(f"topic: {error.detail}") from error
         facts = await self._known(call.path["client_id"], topic)
         return answer(self._redacted(facts, call), contents=call.sees_contents, whole=facts)
 

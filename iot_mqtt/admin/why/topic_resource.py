@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import Role
-from iot_mqtt.admin.errors import bad_request
+from iot_mqtt.admin.errors import bad_request_if
 from iot_mqtt.admin.routes import Resource, combined
 from iot_mqtt.admin.schemas import Json, Schemas, items_of, object_of, schema_of
 from iot_mqtt.admin.why.facts import Publisher
@@ -38,10 +38,8 @@ class TopicWhyResources(Resource):
     )
     async def _why(self, call: Call) -> Json:
         topic = call.path["topic"]
-        try:
+        with bad_request_if(MqttError, about="topic: "):
             validate_topic(topic)
-        except MqttError as error:
-            raise bad_request(f"topic: {error.detail}") from error
         if call.user is not None and not self._lets()(call.user, "receive", topic):
             raise NotHis(f"{call.user} may not receive {topic!r}")
         return answer(await self._known(topic))
