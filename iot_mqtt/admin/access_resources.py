@@ -17,7 +17,7 @@ from iot_mqtt.admin.audit_together import (
 from iot_mqtt.admin.call import PAGE, Call, Page
 from iot_mqtt.admin.callers import AS, Kind, MadeToken, Role, TokenInfo, Tokens, role_of
 from iot_mqtt.admin.desks import checked
-from iot_mqtt.admin.errors import bad_request, beyond, not_found, unauthorized
+from iot_mqtt.admin.errors import bad_cursor, bad_request, beyond, not_found, unauthorized
 from iot_mqtt.admin.routes import Resource, Table, combined, delete, listing, post
 from iot_mqtt.admin.schemas import Json, Schemas, body_of, items_of, maybe, object_of, schema_of
 
@@ -108,7 +108,7 @@ class AuditResources(Resource):
         try:
             shown = read_cursor(call.after)
         except ValueError as error:
-            raise bad_request("after must be what the page before gave") from error
+            raise bad_cursor() from error
         return await part_of(self._log, self._node, shown, call.limit, wanted)
 
     @combined(

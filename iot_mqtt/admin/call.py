@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, unquote
 
 from iot_mqtt.admin.callers import Caller, Role
-from iot_mqtt.admin.errors import bad_request, bad_request_if
+from iot_mqtt.admin.errors import bad_cursor, bad_request, bad_request_if
 from iot_mqtt.admin.paths import name_in
 from iot_mqtt.devices import fields
 
@@ -62,16 +62,21 @@ class Call:
             return None
         first, slash, second = self.after.partition("/")
         if not slash:
-            raise bad_request("after must be what the page before gave")
+            raise bad_cursor()
         return unquote(first), unquote(second)
+
+    @property
+    def after_figure(self) -> tuple[int, str] | None:
+        """The same where the first one is a number."""
+        after = self.after_pair
+        if after is not None and not (after[0].isascii() and after[0].isdigit() and len(after[0]) <= 15):
+            raise bad_cursor()
+        return None if after is None else (int(after[0]), after[1])
 
     @property
     def limit(self) -> int:
         """How many items a page may have."""
-        text = self.query.get("limit", str(DEFAULT_LIMIT))
-        if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_LIMIT:
-            raise bad_request(f"limit must be a number from 1 to {MAX_LIMIT}, not {text!r}")
-        return int(text)
+        return number_in(self.query.get("limit", str(DEFAULT_LIMIT)), "limit", 1, MAX_LIMIT)
 
     def flag(self, name: str) -> bool | None:
         """A parameter that is true or false; None: it is not given."""
@@ -172,6 +177,13 @@ class Fields(fields.Fields):
     __slots__ = ()
 
     wrong = staticmethod(bad_request)
+
+
+def number_in(text: str, what: str, lowest: int = 0, highest: int = 9_999_999_999) -> int:
+    """A whole number of a path or a query."""
+    if not text.isascii() or not text.isdigit() or len(text) > 10 or not lowest <= int(text) <= highest:
+        raise bad_request(f"{what} must be a number from {lowest} to {highest}, not {text!r}")
+    return int(text)
 
 
 def path_segments(path: bytes) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from iot_mqtt.admin.call import Call, whole
+from iot_mqtt.admin.call import Call, number_in, whole
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.errors import ApiError, bad_request, bad_request_if, not_found
 from iot_mqtt.admin.routes import Resource, delete, get, post
@@ -17,7 +17,6 @@ from iot_mqtt.devices.link import CaptureError, CaptureInfo, Captures
 SECONDS = 60
 #: Bytes of a frame that are shown.
 SHOWN = 2048
-_DIGITS = 10
 LIMIT = 64 * 1024 * 1024
 
 
@@ -58,11 +57,9 @@ class CaptureResources(Resource):
         spread="find",
     )
     def _frames(self, call: Call) -> Json:
-        text = call.query.get("from_byte", "0")
-        if not text.isascii() or not text.isdigit() or len(text) > _DIGITS:
-            raise bad_request(f"from_byte must be a number, not {text!r}")
+        begin = number_in(call.query.get("from_byte", "0"), "from_byte")
         try:
-            capture, lines, end = self._captures.read(call.path["id"], int(text))
+            capture, lines, end = self._captures.read(call.path["id"], begin)
         except CaptureError as error:
             raise not_found(str(error)) from error
         if capture.gateway is None and (call.caller is None or call.caller.role < Role.ADMIN):

@@ -51,6 +51,10 @@ def bad_request(detail: str) -> ApiError:
     return ApiError(HTTPStatus.BAD_REQUEST, "bad_request", detail)
 
 
+def bad_cursor() -> ApiError:
+    return bad_request("after must be what the page before gave")
+
+
 @contextmanager
 def bad_request_if(*errors: type[Exception], about: str = "") -> Iterator[None]:
     """What raises one of these was asked for wrongly: it is a bad request, in the words of the error."""

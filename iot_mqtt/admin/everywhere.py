@@ -21,7 +21,7 @@ from typing import Any
 
 from iot_mqtt.admin.between import Missing, Said, asked_in, question, read, written
 from iot_mqtt.admin.call import Call, Page
-from iot_mqtt.admin.errors import ApiError, bad_request, not_found, of_broker
+from iot_mqtt.admin.errors import ApiError, bad_cursor, bad_request, not_found, of_broker
 from iot_mqtt.admin.json_text import as_json, fields_of, list_of, read_json
 from iot_mqtt.admin.merging import Part, merged, place_of, put_together, read_cursor, write_cursor
 from iot_mqtt.admin.routes import ALL_NODES, Answer, Answered, Route
@@ -172,7 +172,7 @@ class Everywhere:
         try:
             return read_cursor(call.after)
         except ValueError as error:
-            raise bad_request("after must be what the page before gave") from error
+            raise bad_cursor() from error
 
     # Of this node.
 

@@ -15,9 +15,6 @@ from iot_mqtt.metrics.history.history import HistoryInfo, Wrong
 from iot_mqtt.ports.identity import ClusterIdentity, LossIdentity, NodeAccounts
 from iot_mqtt.ports.slow import SlowInfo
 
-#: Of a number of messages.
-MOST_DIGITS = 16
-
 
 class FiguresPart(Protocol):
     """What a node says of itself in figures. Raises ``Unavailable`` before it has begun."""
@@ -82,14 +79,9 @@ class FiguresResources(Resource):
         by=("-waiting", "client_id"),
     )
     async def _slow(self, call: Call) -> Page:
-        limit, after = call.limit, call.after_pair
-        if after is not None and not (after[0].isascii() and after[0].isdigit() and len(after[0]) < MOST_DIGITS):
-            raise bad_request("after must be what the page before gave")
-        place = None if after is None else (-int(after[0]), after[1])
-        connected = call.query.get("connected")
-        if connected not in (None, "true", "false"):
-            raise bad_request("connected must be true or false")
-        found = await self._figures.slow(place, limit + 1, None if connected is None else connected == "true")
+        after = call.after_figure
+        place = None if after is None else (-after[0], after[1])
+        found = await self._figures.slow(place, call.limit + 1, call.flag("connected"))
         return call.page(found, lambda one: pair(str(one.waiting), one.client_id))
 
     def schemas(self) -> Schemas:

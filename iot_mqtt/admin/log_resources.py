@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from iot_mqtt.admin.call import Call, Page, whole
+from iot_mqtt.admin.call import Call, Page, number_in, whole
 from iot_mqtt.admin.callers import Role
-from iot_mqtt.admin.errors import bad_request, not_found
+from iot_mqtt.admin.errors import bad_cursor, not_found
 from iot_mqtt.admin.json_text import fields_of
 from iot_mqtt.admin.routes import Resource, delete, get, listing, post
 from iot_mqtt.admin.schemas import Json, Schemas, object_of, schema_of
@@ -25,7 +25,6 @@ from iot_mqtt.broker.log_part import (
 from iot_mqtt.devices.asked import NotHis
 from iot_mqtt.ports.status import LogInfo
 
-_DIGITS = 10
 #: Time, writer and position of a message.
 _PLACE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,20})?)/([0-9]{1,3})\.([0-9]{1,20})")
 
@@ -52,7 +51,7 @@ class LogResources(Resource):
         by=("generation",),
     )
     def _generations(self, call: Call) -> Page:
-        after = None if call.after is None else _number(call.after, "after")
+        after = None if call.after is None else number_in(call.after, "after")
         return call.page(self._log.generations(after, call.limit + 1), lambda one: str(one.generation))
 
     @delete(
@@ -61,7 +60,7 @@ class LogResources(Resource):
         spread="one",
     )
     async def _drop(self, call: Call) -> None:
-        generation = _number(call.path["generation"], "the generation")
+        generation = number_in(call.path["generation"], "the generation")
         if not await self._log.drop(generation):
             raise not_found(f"there is no generation {generation}")
 
@@ -75,7 +74,7 @@ class LogResources(Resource):
     )
     async def _streams(self, call: Call) -> Page:
         limit, wanted = call.limit, call.query.get("generation")
-        generation = None if wanted is None else _number(wanted, "generation")
+        generation = None if wanted is None else number_in(wanted, "generation")
         found = await self._log.streams(generation, _read_cursor(call.after), limit + 1)
         return call.page(found, lambda one: f"{one.generation}/{one.stream}")
 
@@ -124,7 +123,7 @@ def _read_cursor(cursor: str | None) -> tuple[int, int] | None:
     if cursor is None:
         return None
     generation, _, stream = cursor.partition("/")
-    return _number(generation, "after"), _number(stream, "after")
+    return number_in(generation, "after"), number_in(stream, "after")
 
 
 def _place(one: LoggedInfo) -> str:
@@ -134,7 +133,7 @@ def _place(one: LoggedInfo) -> str:
 def _read_place(cursor: str) -> LoggedPlace:
     found = _PLACE.fullmatch(cursor)
     if found is None:
-        raise bad_request("after must be what the page before gave")
+        raise bad_cursor()
     return LoggedPlace(float(found[1]), int(found[2]), int(found[3]))
 
 
@@ -153,9 +152,3 @@ _LOGGED: Json = {
     "payload": {"type": ["string", "null"], "description": "The beginning of the payload, if it is UTF-8."},
     "payload_base64": {"type": "string", "contentEncoding": "base64"},
 }
-
-
-def _number(text: str, what: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS:
-        raise bad_request(f"{what} must be a number, not {text!r}")
-    return int(text)

@@ -11,8 +11,8 @@ from iot_mqtt.admin.errors import bad_request
 from iot_mqtt.admin.routes import Resource, listing
 from iot_mqtt.admin.schemas import Schemas, schema_of
 
-#: Of a time in milliseconds, and characters of what is looked for.
-_DIGITS, _PART = 15, 200
+#: Characters of what is looked for.
+_PART = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +118,10 @@ class PipelineTableResources(Resource):
 
 
 def _wanted(call: Call, active: bool | None = None) -> RowsWanted:
-    after, part = call.after_pair, call.query.get("contains", "")
+    part = call.query.get("contains", "")
     if len(part) > _PART:
         raise bad_request(f"contains has more than {_PART} characters")
-    if after is None:
-        return RowsWanted(call.limit + 1, None, part, active)
-    if not (after[0].isascii() and after[0].isdigit() and len(after[0]) <= _DIGITS):
-        raise bad_request("after must be what the page before gave")
-    return RowsWanted(call.limit + 1, (int(after[0]), after[1]), part, active)
+    return RowsWanted(call.limit + 1, call.after_figure, part, active)
 
 
 def _cursor(at: float, id: str) -> str:

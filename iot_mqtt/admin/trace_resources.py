@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Protocol
 
-from iot_mqtt.admin.call import Call
+from iot_mqtt.admin.call import Call, number_in
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.errors import ApiError, bad_request, bad_request_if
 from iot_mqtt.admin.routes import Resource, get
@@ -73,10 +73,8 @@ def read_wanted(call: Call) -> Wanted:
     given = {name: call.query[name] for name in ("client", "filter", "address") if call.query.get(name)}
     if len(given) != 1:
         raise bad_request("one of client, filter and address must be given")
-    text = call.query.get("seconds", str(USUAL))
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= LONGEST:
-        raise bad_request(f"seconds must be a number from 1 to {LONGEST}, not {text!r}")
+    seconds = number_in(call.query.get("seconds", str(USUAL)), "seconds", 1, LONGEST)
     if "filter" in given:
         with bad_request_if(MqttError, about="filter: "):
             validate_filter(given["filter"])
-    return Wanted(**given, seconds=int(text))
+    return Wanted(**given, seconds=seconds)

@@ -146,6 +146,7 @@ def test_subscriptions_of_one_client(view: FakeView, browser: Browser) -> None:
         "limit=1001",
         "limit=-1",
         "limit=x",
+        "limit=000000001999",
         "limit=",
         "limit=%C2%B2",
         "limit=1&limit=2",
