@@ -11,7 +11,7 @@ from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
 from iot_mqtt.app.ctl.limits import SAID
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.rights_question import answer_and_exit, print_answer, question_options
-from iot_mqtt.app.terminal import Json, fields, plain, print_done, print_items, print_json
+from iot_mqtt.app.terminal import fields, plain, print_done, print_items, print_json
 
 _LINKS = fields(link="LINK", verdict="VERDICT", detail="DETAIL", known="KNOWN")
 
@@ -51,8 +51,7 @@ def rules_show(node: Node, as_json: bool, name: str) -> None:
 @on_node
 def rules_set(node: Node, as_json: bool, name: str, file: TextIO, version: int | None) -> None:
     """Write the document NAME from FILE (`-`: standard input), in the words of the ACL file."""
-    body: dict[str, Any] = {"text": file.read()} | ({} if version is None else {"version": version})
-    found = node.post("auth", "rules", name, body=body)
+    found = node.post("auth", "rules", name, body={"text": file.read(), "version": version})
     print_done({"name": found["name"], "version": found["version"], "rules": found["rules"]}, as_json)
     if not found["asked"]:
         click.echo("! the node does not ask for rules of the grid: auth.acl_grid is false", err=True)
@@ -72,12 +71,7 @@ def auth_may(node: Node, as_json: bool, **question: Any) -> None:
     ACTION is publish, subscribe, receive, replay, command, shadow-read, shadow-write, client or gateway; ASKED a
     topic, a filter, the target of a command or shadow, or a name. Exit code 1: it may not.
     """
-    answer_and_exit(_may(node, question), as_json=as_json)
-
-
-def _may(node: Node, question: dict[str, Any]) -> Json:
-    found: Json = node.post("auth", "may", body={name: value for name, value in question.items() if value is not None})
-    return found
+    answer_and_exit(node.post("auth", "may", body=question), as_json=as_json)
 
 
 @auth.command("explain")
@@ -100,13 +94,11 @@ def auth_explain(
     The last line says what CONNECT would be told: bans, rules about names, the session of another user, and limits are
     asked, too; a will is not.
     """
-    body: dict[str, Any] = {name: value for name, value in question.items() if value is not None}
-    if password_stdin:
-        body["password"] = sys.stdin.readline().rstrip("\r\n")
-    found = node.post("auth", "explain", body=body)
+    password = sys.stdin.readline().rstrip("\r\n") if password_stdin else None
+    found = node.post("auth", "explain", body={**question, "password": password})
     if may is not None:
         client = {"client_id": question["client_id"], "user": question["username"], "address": question["address"]}
-        found["may"] = _may(node, {"action": may[0], "asked": may[1], **client})
+        found["may"] = node.post("auth", "may", body={"action": may[0], "asked": may[1], **client})
     if as_json:
         print_json(found)
         return

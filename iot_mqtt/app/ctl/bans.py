@@ -40,18 +40,9 @@ list_command(bans, "bans", _BANS, "List bans. CAUSE: operator, or what a node ha
 @click.option("--seconds", type=click.IntRange(1), help="It is over after so many; without it, it is for good.")
 @click.option("--reason", default="", help="What clients and other operators are told.")
 @on_node
-def bans_add(
-    node: Node,
-    as_json: bool,
-    client: str | None,
-    user: str | None,
-    address: str | None,
-    seconds: int | None,
-    reason: str,
-) -> None:
+def bans_add(node: Node, as_json: bool, **whom: object) -> None:
     """Ban whom all of the options fit. Who is there is disconnected; sessions stay."""
-    told = {"client": client, "user": user, "address": address, "seconds": seconds, "reason": reason}
-    made = node.post("bans", body={name: value for name, value in told.items() if value is not None})
+    made = node.post("bans", body=whom)
     if as_json:
         print_json(made)
     else:

@@ -29,10 +29,9 @@ _CAPTURES = (
 @click.option("--seconds", type=click.IntRange(1), default=60, show_default=True, help="How long.")
 @click.option("--limit", type=click.IntRange(1), default=64 * 1024 * 1024, show_default=True, help="Bytes, at most.")
 @on_node
-def capture_start(node: Node, as_json: bool, codec: str, gateway: str | None, seconds: int, limit: int) -> None:
+def capture_start(node: Node, as_json: bool, **order: object) -> None:
     """Begin; says where the file is. It may hold passwords, unless --gateway is given."""
-    body = {"codec": codec, "gateway": gateway, "seconds": seconds, "limit": limit}
-    print_one(node.post("captures", body=body), as_json)
+    print_one(node.post("captures", body=order), as_json)
 
 
 @capture.command("list")

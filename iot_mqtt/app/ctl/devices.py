@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -94,28 +94,17 @@ def commands_show(node: Node, as_json: bool, command: str, target: str | None) -
 @click.option("--expires-in", type=NumberRange(min=0, min_open=True), help="Seconds; later it is not sent.")
 @click.option("--retry", is_flag=True, help="It may be sent twice, if nobody knows whether it has arrived.")
 @click.option("--wants-reply", is_flag=True, help="An MQTT device answers for itself; PUBACK is not enough.")
-@click.option("--key", help="Of two commands with the same key the second is not sent.")
+@click.option("--key", "idempotency_key", help="Of two commands with the same key the second is not sent.")
 @click.option("--wait", type=NumberRange(min=0), help="Seconds to wait for its end.")
 @on_node
-def commands_send(
-    node: Node,
-    as_json: bool,
-    target: str,
-    body: str,
-    expires_in: float | None,
-    retry: bool,
-    wants_reply: bool,
-    key: str | None,
-    wait: float | None,
-) -> None:
+def commands_send(node: Node, as_json: bool, target: str, body: str, wait: float | None, **order: object) -> None:
     """Send BODY to TARGET, a client id or GATEWAY/DEVICE; `-` reads the body from standard input.
 
     Exit code 0: it was accepted, and is queued, sent or acked; with --wait: it is acked. 1: it has failed or expired,
     nobody knows whether it was done, or, with --wait, it is not acked in time.
     """
-    order: dict[str, Any] = {"target": target, "body": sys.stdin.read() if body == "-" else body}
-    order |= {"expires_in": expires_in, "retry": retry, "wants_reply": wants_reply, "idempotency_key": key}
-    found = node.post("commands", body={name: value for name, value in order.items() if value is not None})
+    text = sys.stdin.read() if body == "-" else body
+    found = node.post("commands", body={"target": target, "body": text, **order})
     until = time.monotonic() + (wait or 0)
     while found["state"] in _GOES_ON and time.monotonic() < until:
         time.sleep(_POLL_SECONDS)
@@ -227,10 +216,8 @@ def shadow_get(node: Node, as_json: bool, target: str) -> None:
 @on_node
 def shadow_set(node: Node, as_json: bool, target: str, values: tuple[str, ...], version: int | None) -> None:
     """Desire TAG=VALUE ... of TARGET; values are JSON, or else text. `null` takes a tag away."""
-    order: dict[str, Any] = {"desired": assigned(values, "TAG=VALUE")}
-    if version is not None:
-        order["version"] = version
-    _print_shadow(node.post("shadows", target, body=order), as_json)
+    desired = assigned(values, "TAG=VALUE")
+    _print_shadow(node.post("shadows", target, body={"desired": desired, "version": version}), as_json)
 
 
 delete_command(

@@ -61,8 +61,7 @@ def limits_set(node: Node, as_json: bool, name: str, limits: tuple[str, ...], **
                           of all clients of a user together
     class                 device or application
     """  # noqa: D301 - a sign of click's
-    body = {what: value for what, value in who.items() if value is not None}
-    print_columns(_RULES, node.post("limits", name, body=body | assigned(limits, "LIMIT=VALUE")), as_json)
+    print_columns(_RULES, node.post("limits", name, body=who | assigned(limits, "LIMIT=VALUE")), as_json)
 
 
 delete_command(limits, "remove", "limits/{name}", "removed", "Take the document NAME away.")
@@ -75,5 +74,5 @@ delete_command(limits, "remove", "limits/{name}", "removed", "Take the document 
 @on_node
 def limits_explain(node: Node, as_json: bool, user: str | None, client: str, groups: tuple[str, ...]) -> None:
     """Say what a client may use up, and who says so."""
-    body: dict[str, Any] = {"client": client, "groups": list(groups)} | ({} if user is None else {"user": user})
-    print_items(SAID, node.post("auth", "limits", body=body)["items"], as_json)
+    found = node.post("auth", "limits", body={"client": client, "groups": list(groups), "user": user})
+    print_items(SAID, found["items"], as_json)

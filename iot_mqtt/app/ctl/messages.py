@@ -99,7 +99,7 @@ def publish(node: Node, as_json: bool, topic: str, payload: str, **asked: Any) -
         "message_expiry_interval": asked["message_expiry"],
         "properties": {name: value for name, value in properties.items() if value is not None} or None,
     }
-    found = node.post("publish", body={name: value for name, value in body.items() if value is not None})
+    found = node.post("publish", body=body)
     if as_json:
         print_json(found)
     else:

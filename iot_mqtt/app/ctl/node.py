@@ -68,9 +68,10 @@ class Node:
         said = self._send("DELETE", self._api(path, query))
         return json.loads(said) if said else None
 
-    def post(self, *path: str, body: Json, patience: float | None = None) -> Json:
-        """``patience``: seconds, for what takes a node long."""
-        return json.loads(self._send("POST", self._api(path), _encoded(body), patience))
+    def post(self, *path: str, body: Mapping[str, object], patience: float | None = None) -> Json:
+        """What is None in ``body`` is left out. ``patience``: seconds, for what takes a node long."""
+        said = {name: value for name, value in body.items() if value is not None}
+        return json.loads(self._send("POST", self._api(path), _encoded(said), patience))
 
     def patch(self, *path: str, body: Json) -> Json:
         return json.loads(self._send("PATCH", self._api(path), _encoded(body)))
