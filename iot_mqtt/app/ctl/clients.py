@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
-from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import NODE, at, field, fields, numbers, print_one
+from iot_mqtt.app.ctl.command import delete_command, list_command, show_command
+from iot_mqtt.app.terminal import NODE, at, field, fields, numbers
 
 
 @click.group()
@@ -35,12 +34,5 @@ list_command(
 )
 
 
-@clients.command("show")
-@click.argument("client")
-@on_node
-def clients_show(node: Node, as_json: bool, client: str) -> None:
-    """Show one connected client."""
-    print_one(node.get("clients", client), as_json)
-
-
+show_command(clients, "clients/{client}", "Show one connected client.")
 delete_command(clients, "kick", "clients/{client}", "kicked", "Close a client's connection; it may come back.")

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import delete_command, on_node
+from iot_mqtt.app.ctl.command import delete_command, on_node, show_command
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.progress import Bar
 from iot_mqtt.app.terminal import (
@@ -27,7 +27,6 @@ from iot_mqtt.app.terminal import (
     print_form,
     print_items,
     print_json,
-    print_one,
     room,
     size,
     span,
@@ -228,12 +227,7 @@ def nodes_list(node: Node, as_json: bool) -> None:
     print_items(_NODES, node.listed("nodes"), as_json)
 
 
-@nodes.command("show")
-@click.argument("name")
-@on_node
-def nodes_show(node: Node, as_json: bool, name: str) -> None:
-    """Show one node."""
-    print_one(node.get("nodes", name), as_json)
+show_command(nodes, "nodes/{name}", "Show one node.")
 
 
 # Evening out.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from iot_mqtt.app.ctl.target import Target
-from iot_mqtt.app.terminal import Column, NumberRange, plain, print_done, print_items, together, uncut
+from iot_mqtt.app.terminal import Column, NumberRange, plain, print_done, print_items, print_one, together, uncut
 
 if TYPE_CHECKING:
     from iot_mqtt.app.ctl.node import Node
@@ -111,19 +111,35 @@ def list_command(
     group.command(name, help=help)(together(*options, limit_option)(on_node(command)))
 
 
-def delete_command(group: click.Group, name: str, path: str, done: str, help: str, type: Any = None) -> None:
-    """Give a group the command that deletes what is at ``path``, such as ``clients/{client}``, where the command's
-    argument stands in braces. Then it says ``done`` of it.
-    """
-    parts = path.split("/")
-    (argument,) = (part.strip("{}") for part in parts if part.startswith("{"))
+def show_command(
+    group: click.Group, path: str, help: str, show: Callable[[Any, bool], None] = print_one, name: str = "show"
+) -> None:
+    """Give a group the command that shows what is at ``path``, such as ``nodes/{name}``; its argument is in braces."""
 
-    @group.command(name, help=help)
-    @click.argument(argument, type=type)
-    @on_node
     def command(node: Node, as_json: bool, **given: object) -> None:
-        node.delete(*(part.format(**given) for part in parts))
+        show(node.get(*_filled(path, given)), as_json)
+
+    group.command(name, help=help)(click.argument(_argument(path))(on_node(command)))
+
+
+def delete_command(group: click.Group, name: str, path: str, done: str, help: str, type: Any = None) -> None:
+    """Give a group the command that deletes what is at ``path``, as in ``show_command``, and says ``done`` of it."""
+    argument = _argument(path)
+
+    def command(node: Node, as_json: bool, **given: object) -> None:
+        node.delete(*_filled(path, given))
         print_done({done: given[argument]}, as_json)
+
+    group.command(name, help=help)(click.argument(argument, type=type)(on_node(command)))
+
+
+def _argument(path: str) -> str:
+    return path.partition("{")[2].partition("}")[0]
+
+
+def _filled(path: str, given: Mapping[str, object]) -> Iterator[str]:
+    """The parts of a path; an argument may hold slashes."""
+    return (part.format(**given) for part in path.split("/"))
 
 
 def assigned(texts: Iterable[str], form: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from iot_mqtt.app.ctl.command import assigned, delete_command, limit_option, list_command, on_node
+from iot_mqtt.app.ctl.command import assigned, delete_command, limit_option, list_command, on_node, show_command
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import (
@@ -163,14 +163,12 @@ def _counted(found: Json) -> Json:
     return found if found["device"] or found["readings"] else {**found, "readings": None}
 
 
-@devices.command("sequence")
-@click.argument("gateway")
-@on_node
-def devices_sequence(node: Node, as_json: bool, gateway: str) -> None:
-    """Show how far the frames of GATEWAY are safe: those up to there are taken for repetitions."""
-    print_one(node.get("devices", gateway, "sequence"), as_json)
-
-
+show_command(
+    devices,
+    "devices/{gateway}/sequence",
+    "Show how far the frames of GATEWAY are safe: those up to there are taken for repetitions.",
+    name="sequence",
+)
 delete_command(
     devices,
     "forget-sequence",
@@ -201,12 +199,9 @@ def _shadow_screen(found: Json) -> Iterator[tuple[str, str]]:
     yield "delta", plain(found.get("delta", FOR_OPERATORS))
 
 
-@shadow.command("get")
-@click.argument("target")
-@on_node
-def shadow_get(node: Node, as_json: bool, target: str) -> None:
-    """Show the shadow of TARGET, a client id or GATEWAY/DEVICE."""
-    _print_shadow(node.get("shadows", target), as_json)
+show_command(
+    shadow, "shadows/{target}", "Show the shadow of TARGET, a client id or GATEWAY/DEVICE.", _print_shadow, name="get"
+)
 
 
 @shadow.command("set")

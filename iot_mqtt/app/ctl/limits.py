@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import assigned, delete_command, list_command, on_node
+from iot_mqtt.app.ctl.command import assigned, delete_command, list_command, on_node, show_command
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import Column, fields, plain, print_columns, print_items
 
@@ -33,12 +34,7 @@ def limits() -> None:
 list_command(limits, "limits", _RULES, "List the documents of limits. Limits of single users are shown by `ctl users`.")
 
 
-@limits.command("show")
-@click.argument("name")
-@on_node
-def limits_show(node: Node, as_json: bool, name: str) -> None:
-    """Show one document of limits."""
-    print_columns(_RULES, node.get("limits", name), as_json)
+show_command(limits, "limits/{name}", "Show one document of limits.", partial(print_columns, _RULES))
 
 
 @limits.command("set")

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import list_command, on_node
+from iot_mqtt.app.ctl.command import list_command, on_node, show_command
 from iot_mqtt.app.ctl.node import PAGE, Node
-from iot_mqtt.app.terminal import at, field, numbers, print_done, print_json, print_one
+from iot_mqtt.app.terminal import at, field, numbers, print_done, print_json
 
 
 @click.group()
@@ -36,12 +36,7 @@ list_command(
 )
 
 
-@retained.command("show")
-@click.argument("topic")
-@on_node
-def retained_show(node: Node, as_json: bool, topic: str) -> None:
-    """Show one retained message."""
-    print_one(node.get("retained", topic), as_json)
+show_command(retained, "retained/{topic}", "Show one retained message.")
 
 
 @retained.command("delete")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from iot_mqtt.app.ctl.command import on_node
+from iot_mqtt.app.ctl.command import on_node, show_command
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.wheels import sha256_of, wheel_of
 from iot_mqtt.app.terminal import (
@@ -83,12 +83,7 @@ def _print(found: Json, as_json: bool) -> None:
         print_items(_VERSIONS, found["versions"], as_json)
 
 
-@plugins.command("show")
-@click.argument("name")
-@on_node
-def plugins_show(node: Node, as_json: bool, name: str) -> None:
-    """Show one plugin with its versions, its faults and what it counts."""
-    _print(node.get("plugins", name), as_json)
+show_command(plugins, "plugins/{name}", "Show one plugin with its versions, its faults and what it counts.", _print)
 
 
 @plugins.command("install")

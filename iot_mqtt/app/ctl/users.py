@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from iot_mqtt.app.ctl.command import assigned, delete_command, list_command, on_node
+from iot_mqtt.app.ctl.command import assigned, delete_command, list_command, on_node, show_command
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.passwords import ask_password, password_stdin_option
 from iot_mqtt.app.terminal import Column, Json, fields, plain, print_columns, together
@@ -38,12 +38,13 @@ list_command(
 )
 
 
-@users.command("show")
-@click.argument("user")
-@on_node
-def users_show(node: Node, as_json: bool, user: str) -> None:
-    """Show one user."""
-    _show(node.get("users", user), as_json)
+def _show(user: Json, as_json: bool) -> None:
+    print_columns(_USERS, user, as_json)
+    if not as_json and not user["in_chain"]:
+        click.echo("! no listener asks for users of the grid: auth.chain has no link grid", err=True)
+
+
+show_command(users, "users/{user}", "Show one user.", _show)
 
 
 @users.command("add")
@@ -127,9 +128,3 @@ def users_limits(node: Node, as_json: bool, user: str, limits: tuple[str, ...]) 
 
 
 delete_command(users, "delete", "users/{user}", "deleted", "Delete USER, and disconnect who is in, on every node.")
-
-
-def _show(user: Json, as_json: bool) -> None:
-    print_columns(_USERS, user, as_json)
-    if not as_json and not user["in_chain"]:
-        click.echo("! no listener asks for users of the grid: auth.chain has no link grid", err=True)
