@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.shell_completion import CompletionItem
 
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.target import Target
+
+if TYPE_CHECKING:
+    from iot_mqtt.app.ctl.node import Json, Node
 
 #: Seconds; somebody has pressed a key.
 _PATIENCE: Final = 1.0
@@ -48,35 +52,27 @@ class Named(click.types.StringParamType):
         try:
             node = target.connect()
             node.patience = _PATIENCE
-            items = node.items(self._path, query={}, limit=_ASKED)
-            found = sorted({str(item[self._field]) for item in items if _begins(item.get(self._field), incomplete)})
+            found = sorted({name for one in self._items(node) if _begins(name := one.get(self._field), incomplete)})
         except (CtlError, OSError, ValueError, KeyError):
             return []  # an error between the keys of somebody who types helps nobody
         return [CompletionItem(name) for name in found[:_GIVEN]]
+
+    def _items(self, node: Node) -> Iterable[Json]:
+        return node.items(self._path, query={}, limit=_ASKED)
 
 
 class _Member(Named):
     """A node of the cluster."""
 
-    def __init__(self) -> None:
-        super().__init__("cluster", "node_id")
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        target = ctx.find_object(Target) or Target()
-        try:
-            node = target.connect()
-            node.patience = _PATIENCE
-            members = node.get("cluster")["members"]
-        except (CtlError, OSError, ValueError, KeyError):
-            return []
-        return [CompletionItem(one["node_id"]) for one in members if _begins(one["node_id"], incomplete)]
+    def _items(self, node: Node) -> Iterable[Json]:
+        return list(node.get(self._path)["members"])
 
 
 def prepare(name: str, command: click.Command) -> None:
     """Have the parameters of a command, and of those below it, completed."""
     for parameter in command.params:
         if parameter.name == "on":
-            parameter.type = _Member()
+            parameter.type = _Member("cluster", "node_id")
         elif isinstance(parameter.type, click.types.StringParamType) and parameter.name in _NAMES.get(name, {}):
             parameter.type = Named(*_NAMES[name][parameter.name])
     if isinstance(command, click.Group):
