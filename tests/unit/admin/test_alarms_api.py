@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from iot_mqtt.admin.alarm_resources import AlarmResources
-from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.metrics.alarms import AlarmBook
 from iot_mqtt.ports.alarms import Alarm, AlarmKind
-from tests.unit.admin.adminkit import TOKEN, FakeView, make_browser
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.admin.adminkit import FakeView, make_browser
+from tests.unit.app.ctl.ctlkit import Ctl
 
 
 def _book() -> AlarmBook:
@@ -30,9 +29,7 @@ def test_alarms_are_shown_with_their_times_and_what_helps() -> None:
 
 def test_ctl_lists_what_goes_on_and_all_if_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each with what helps."""
-    ctl = Ctl(monkeypatch)
-    browser = make_browser(FakeView(), token=None, further=[AlarmResources(_book())])
-    ctl.node = Node("http://node:18083", TOKEN, MemoryOpener(browser))
+    ctl = Ctl(monkeypatch, make_browser(FakeView(), further=[AlarmResources(_book())]))
     heading, only = ctl.lines("alarms", "list")
     assert heading.split() == ["NODE", "SINCE", "UNTIL", "ABOUT", "ALARM", "HELPS"]
     assert "goes on" in only and "room" in only

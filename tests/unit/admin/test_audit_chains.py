@@ -17,13 +17,12 @@ from iot_mqtt.admin.call import Call
 from iot_mqtt.admin.callers import RootToken, Tokens
 from iot_mqtt.admin.routes import Resource, own
 from iot_mqtt.admin.site import Gate
-from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.grid.directory import GridDirectory
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import ManualClock
 from tests.unit.admin.adminkit import TOKEN, Answer, FakeView, make_browser
 from tests.unit.admin.loginkit import AtOnce
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.app.ctl.ctlkit import Ctl
 from tests.unit.auth.authkit import outcome, start
 
 
@@ -54,7 +53,7 @@ class Site:
             further=(Own(), TokenResources(self.tokens), AuditResources(log, "n1")),
             gate=Gate(self.tokens, Auditor(log, "node-1", lambda: self.now)),
         )
-        self.ctl.node = Node("http://node:18083", TOKEN, MemoryOpener(self.browser))
+        self.ctl.at(self.browser)
 
     def ask(self, method: str, path: str, token: str = TOKEN, **body: object) -> Answer:
         self.now += 1

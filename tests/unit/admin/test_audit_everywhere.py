@@ -18,12 +18,11 @@ from iot_mqtt.admin.audit_files import Room
 from iot_mqtt.admin.auditing import Auditor, shown
 from iot_mqtt.admin.call import read_body
 from iot_mqtt.admin.everywhere import Everywhere
-from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.broker.facade import MemberInfo
-from tests.unit.admin.adminkit import TOKEN, Answer, FakeView, make_browser
+from tests.unit.admin.adminkit import Answer, FakeView, make_browser
 from tests.unit.admin.loginkit import AtOnce
 from tests.unit.admin.test_everywhere import NAMES, Questions
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.app.ctl.ctlkit import Ctl
 from tests.unit.auth.authkit import outcome, start
 
 
@@ -182,9 +181,7 @@ def test_ctl_shows_all_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) 
     """And says on standard error whose records are missing, with exit code 1 where that is a verdict."""
     for number in (1, 2, 3):
         cluster.change(number, f"of-{number}")
-    ctl = Ctl(monkeypatch)
-    browser = cluster.browsers[0]
-    ctl.node = Node("http://node:18083", TOKEN, MemoryOpener(browser))
+    ctl = Ctl(monkeypatch, cluster.browsers[0])
     listed = ctl.run("audit", "list")
     assert [line.split()[1] for line in listed.stdout.splitlines()] == ["NODE", "n3", "n2", "n1"]
     found = json.loads(ctl.run("audit", "list", "--json").stdout)

@@ -18,12 +18,11 @@ from iot_mqtt.admin.connections import Doorkeeper
 from iot_mqtt.admin.everywhere import Everywhere
 from iot_mqtt.admin.routes import Resource, combined, get, listing, post
 from iot_mqtt.admin.settings import AdminSettings
-from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.broker.facade import AttemptInfo, MemberInfo
 from iot_mqtt.errors import Unavailable
-from tests.unit.admin.adminkit import TOKEN, FakeView, make_browser, parse
+from tests.unit.admin.adminkit import FakeView, make_browser, parse
 from tests.unit.admin.deskkit import TRIAL, FakeDesk
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.app.ctl.ctlkit import Ctl
 
 NAMES = ("n1", "n2", "n3")
 
@@ -410,15 +409,13 @@ def test_ctl_shows_all_nodes_or_one(cluster: Cluster, monkeypatch: pytest.Monkey
     """``--on`` says which; who does not answer is named on standard error."""
     for name in NAMES:
         cluster.views[name].connect(f"of-{name}")
-    ctl = Ctl(monkeypatch)
-    opener = MemoryOpener(cluster.browsers["n1"])
-    ctl.node = Node("http://node:18083", TOKEN, opener)
+    ctl = Ctl(monkeypatch, cluster.browsers["n1"])
     listed = ctl.run("clients", "list")
     assert [line.split()[-1] for line in listed.stdout.splitlines()] == ["NODE", *NAMES]
     assert listed.stderr == ""
     cluster.questions[1].instead[3] = "node 3 gave no answer in time"
     assert ctl.run("clients", "list").stderr == "! without n3: node 3 gave no answer in time\n"
-    ctl.node = Node("http://node:18083", TOKEN, opener, "n2")
+    ctl.at(cluster.browsers["n1"], on="n2")
     assert [line.split()[-1] for line in ctl.lines("clients", "list")] == ["NODE", "n2"]
     assert json.loads(ctl.run("status", "--json").stdout)["node"] == "n2"
     assert "unknown parameter 'node'" in ctl.run("retained", "list").stderr

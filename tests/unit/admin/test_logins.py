@@ -11,14 +11,13 @@ import pytest
 from iot_mqtt.admin.callers import Role
 from iot_mqtt.admin.cross_site import Hosts
 from iot_mqtt.admin.logins import MAX_PER_ADMIN
-from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.errors import ReasonCode, Refused
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.directory import ADMINS, LOGINS
 from tests.unit.admin.adminkit import TOKEN
 from tests.unit.admin.loginkit import IDLE, LONGEST, PASSWORD, LoginNode, Page, cheap
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.app.ctl.ctlkit import Ctl
 from tests.unit.auth.authkit import outcome, start
 
 __all__ = ["cheap"]
@@ -295,8 +294,7 @@ def test_an_admin_unlocks_on_every_node(cluster: Cluster, node: LoginNode, monke
     for _ in range(6):
         cluster.two.log_in("ann", "wrong")
     assert cluster.two.log_in("ann").status == 429
-    ctl = Ctl(monkeypatch)
-    ctl.node = Node("http://node:18083", TOKEN, MemoryOpener(node.browser))
+    ctl = Ctl(monkeypatch, node.browser)
     assert ctl.run("admins", "unlock", "ann").exit_code == 0
     cluster.two.refresh()
     assert cluster.two.log_in("ann").status == 200
@@ -393,8 +391,7 @@ def test_what_a_stranger_sends_is_bounded(node: LoginNode) -> None:
 
 def test_ctl_manages_admin_users(node: LoginNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """And shows no hash."""
-    ctl = Ctl(monkeypatch)
-    ctl.node = Node("http://node:18083", TOKEN, MemoryOpener(node.browser))
+    ctl = Ctl(monkeypatch, node.browser)
     added = ctl.run("admins", "add", "bob", "--role", "operator", "--password-stdin", input=b"of-bob-12\n")
     assert added.exit_code == 0, added.output
     assert node.log_in("bob", "of-bob-12").json["role"] == "operator"

@@ -8,14 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from iot_mqtt.app.ctl.cli import ctl
-from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.ctl.target import Target
 from iot_mqtt.plugins.info import CheckReport, CheckScore, PluginError, PluginInfo, VersionInfo
-from tests.unit.admin.adminkit import TOKEN, Browser, FakeView, make_browser
-from tests.unit.app.ctl.ctlkit import MemoryOpener
+from tests.unit.admin.adminkit import Browser, FakeView, make_browser
+from tests.unit.app.ctl.ctlkit import Ctl
 
 ACME = PluginInfo(
     name="acme",
@@ -84,12 +81,10 @@ class Case:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.plugins = FakePlugins()
         self.browser: Browser = make_browser(FakeView(), plugins=self.plugins)
-        opener = MemoryOpener(make_browser(FakeView(), token=None, plugins=self.plugins))
-        node = Node("http://node:18083", TOKEN, opener)
-        monkeypatch.setattr(Target, "connect", lambda target: node)
+        self._ctl = Ctl(monkeypatch, self.browser)
 
     def ctl(self, *arguments: str) -> Result:
-        return CliRunner().invoke(ctl, ["plugins", *arguments])
+        return self._ctl.run("plugins", *arguments)
 
 
 @pytest.fixture

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import ManualClock
 from tests.unit.admin.adminkit import TOKEN, Answer
 from tests.unit.admin.loginkit import PASSWORD, LoginNode, Page, cheap
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.app.ctl.ctlkit import Ctl
 from tests.unit.auth.authkit import outcome, start
 
 __all__ = ["cheap"]
@@ -117,8 +116,6 @@ def test_ctl_says_how_many_tokens_are_concerned(node: LoginNode, monkeypatch: py
     for seconds in (1, None, None):
         made(page.ask("POST", "tokens", {"name": "t", "role": "admin", "seconds": seconds}))
     node.clock.advance(1)
-    ctl = Ctl(monkeypatch)
-    node.browser.token = TOKEN
-    ctl.node = Node("http://node:18083", TOKEN, MemoryOpener(node.browser))
+    ctl = Ctl(monkeypatch, node.browser)
     assert ctl.lines("admins", "role", "ann", "viewer")[-1].split()[-1] == "2"
     assert ctl.lines("admins", "remove", "ann") == ["removed ann", "tokens 2"]

@@ -9,7 +9,6 @@ import pytest
 
 from iot_mqtt.admin.limit_resources import LimitResources
 from iot_mqtt.admin.user_resources import AuthResources, UserResources
-from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.auth import hashing
 from iot_mqtt.auth.limit_book import LimitsDesk
 from iot_mqtt.auth.service import Access
@@ -21,8 +20,8 @@ from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.access import Denied
 from iot_mqtt.ports.directory import USERS
 from tests.doubles.prospects import Fates
-from tests.unit.admin.adminkit import TOKEN, Browser, FakeView, make_browser
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.admin.adminkit import Browser, FakeView, make_browser
+from tests.unit.app.ctl.ctlkit import Ctl
 from tests.unit.auth.authkit import Threads, outcome, start
 
 HASH = "$2b$04$WGugZqZnRq8d1xq6kpc5WubFlp/epe5b2HKs6iY7tG0Co.wnNneJ6"
@@ -56,10 +55,7 @@ class Site:
             LimitResources(limits),
         )
         self.browser: Browser = make_browser(FakeView(), further=parts)
-        self.ctl = Ctl(monkeypatch)
-        self.ctl.node = Node(
-            "http://node:18083", TOKEN, MemoryOpener(make_browser(FakeView(), token=None, further=parts))
-        )
+        self.ctl = Ctl(monkeypatch, self.browser)
 
     def post(self, path: str, **body: object) -> Any:
         return self.browser.request("POST", f"/api/v1/{path}", json.dumps(body).encode())

@@ -14,12 +14,11 @@ from iot_mqtt.admin.audit import AuditLog
 from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.admin.callers import RootToken, Tokens
 from iot_mqtt.admin.site import Gate
-from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.grid.directory import GridDirectory
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import ManualClock
 from tests.unit.admin.adminkit import TOKEN, Answer, FakeView, make_browser
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.app.ctl.ctlkit import Ctl
 from tests.unit.auth.authkit import outcome, start
 
 
@@ -51,7 +50,7 @@ class Site:
             further=(TokenResources(self.tokens), AuditResources(self.log, "n1")),
             gate=Gate(self.tokens, Auditor(self.log, "n1", lambda: self.now)),
         )
-        self.ctl.node = Node("http://node:18083", TOKEN, MemoryOpener(self.browser))
+        self.ctl.at(self.browser)
 
     def make(self, **body: object) -> str:
         answer = self.ask("POST", "tokens", TOKEN, **body)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from iot_mqtt.admin.ban_resources import BanResources
-from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.auth import bans as bans_module
 from iot_mqtt.auth.ban_index import BanIndex
 from iot_mqtt.auth.bans import BanBook
@@ -18,8 +17,8 @@ from iot_mqtt.grid.directory import GridDirectory
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.bans import BANS, Ban, Cause
-from tests.unit.admin.adminkit import TOKEN, Browser, FakeView, make_browser
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.admin.adminkit import Browser, FakeView, make_browser
+from tests.unit.app.ctl.ctlkit import Ctl
 from tests.unit.auth.authkit import outcome, start
 
 HOST = "192.0.2.7"
@@ -241,9 +240,7 @@ class Site:
     def __init__(self, nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
         parts = (BanResources(nodes.here),)
         self.browser: Browser = make_browser(FakeView(), further=parts)
-        self.ctl = Ctl(monkeypatch)
-        opener = MemoryOpener(make_browser(FakeView(), token=None, further=parts))
-        self.ctl.node = Node("http://node:18083", TOKEN, opener)
+        self.ctl = Ctl(monkeypatch, self.browser)
 
     def post(self, **body: object) -> Any:
         return self.browser.request("POST", "/api/v1/bans", json.dumps(body).encode())

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from iot_mqtt.admin.rule_resources import RuleResources
-from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.auth.service import Access
 from iot_mqtt.auth.settings import AuthSettings
 from iot_mqtt.grid.directory import GridDirectory
@@ -17,8 +16,8 @@ from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.access import ALL_FORMS, Permissions, Principal
 from iot_mqtt.ports.directory import RULES, USERS
-from tests.unit.admin.adminkit import TOKEN, Browser, FakeView, make_browser
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.admin.adminkit import Browser, FakeView, make_browser
+from tests.unit.app.ctl.ctlkit import Ctl
 from tests.unit.auth.authkit import Threads, outcome, start
 
 
@@ -37,9 +36,7 @@ class Site:
         self.access.on_changed = self._changed
         parts = (RuleResources(self.access.acl_desk(self.directory), self.access),)
         self.browser: Browser = make_browser(FakeView(), further=parts)
-        self.ctl = Ctl(monkeypatch)
-        opener = MemoryOpener(make_browser(FakeView(), token=None, further=parts))
-        self.ctl.node = Node("http://node:18083", TOKEN, opener)
+        self.ctl = Ctl(monkeypatch, self.browser)
 
     def _changed(self, _: frozenset[str]) -> None:
         self.changes += 1

@@ -9,7 +9,6 @@ import pytest
 
 from iot_mqtt.admin.limit_resources import LimitResources
 from iot_mqtt.admin.user_resources import AuthResources, UserResources
-from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.auth.limit_book import LimitsDesk
 from iot_mqtt.auth.limit_rules import LimitRule, LimitRules, combined, explained, rule_of
 from iot_mqtt.auth.service import Access
@@ -21,8 +20,8 @@ from iot_mqtt.ports.access import Principal
 from iot_mqtt.ports.directory import LIMITS, USERS
 from iot_mqtt.ports.limits import ATTRIBUTES, RANGES, Limits, Said, read_limits, written_limits
 from tests.doubles.prospects import Fates
-from tests.unit.admin.adminkit import TOKEN, Browser, FakeView, make_browser
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.admin.adminkit import Browser, FakeView, make_browser
+from tests.unit.app.ctl.ctlkit import Ctl
 from tests.unit.auth.authkit import Threads, outcome, start
 
 ANN = Principal("line-7", "ann", groups=frozenset({"crew"}))
@@ -148,9 +147,7 @@ class Site:
             UserResources(self.access.user_desk(self.directory)),
         )
         self.browser: Browser = make_browser(FakeView(), further=parts)
-        self.ctl = Ctl(monkeypatch)
-        opener = MemoryOpener(make_browser(FakeView(), token=None, further=parts))
-        self.ctl.node = Node("http://node:18083", TOKEN, opener)
+        self.ctl = Ctl(monkeypatch, self.browser)
 
     def _changed(self) -> None:
         self.changes += 1

@@ -37,14 +37,17 @@ class MemoryOpener(OpenerDirector):
 
 
 class Ctl:
-    """Runs commands against a fake view."""
+    """Runs commands against the site that ``browser`` is in front of, or else one over a fake view."""
 
-    def __init__(self, monkeypatch: Any) -> None:
+    def __init__(self, monkeypatch: Any, browser: Browser | None = None) -> None:
         self.view = FakeView()
         self.alarms = AlarmBook()
-        browser = make_browser(self.view, token=None, further=[AlarmResources(self.alarms)])
-        self.node = Node("http://node:18083", TOKEN, MemoryOpener(browser))
-        monkeypatch.setattr(Target, "connect", lambda target: self.node)
+        self.at(browser or make_browser(self.view, further=[AlarmResources(self.alarms)]))
+        monkeypatch.setattr(Target, "connect", lambda _target: self.node)
+
+    def at(self, browser: Browser, on: str | None = None) -> None:
+        """What follows is run against this one."""
+        self.node = Node("http://node:18083", TOKEN, MemoryOpener(browser), on)
 
     def run(self, *arguments: str, input: bytes | None = None) -> Result:
         return CliRunner().invoke(ctl, arguments, input=input)

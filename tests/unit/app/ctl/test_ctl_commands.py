@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from iot_mqtt.app.ctl.node import Node
-from tests.unit.admin.adminkit import TOKEN, FakeView, make_browser
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.admin.adminkit import FakeView, make_browser
+from tests.unit.app.ctl.ctlkit import Ctl
 from tests.unit.devices.devicekit import DeviceNode
 
 
@@ -17,10 +16,7 @@ def node() -> DeviceNode:
 
 @pytest.fixture
 def ctl(monkeypatch: pytest.MonkeyPatch, node: DeviceNode) -> Ctl:
-    made = Ctl(monkeypatch)
-    browser = make_browser(FakeView(), token=None, devices=node.accompanied)
-    made.node = Node("http://node:18083", TOKEN, MemoryOpener(browser))
-    return made
+    return Ctl(monkeypatch, make_browser(FakeView(), devices=node.accompanied))
 
 
 @pytest.mark.parametrize("more", [(), ("--wait", "0")])

@@ -13,12 +13,11 @@ from iot_mqtt.admin.config_resources import ConfigResources, ListenerResources
 from iot_mqtt.admin.configuration import ListenerInfo
 from iot_mqtt.app.config.reading import LoadedConfig, read_config
 from iot_mqtt.app.config.sections import Config
-from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.node.configuration import Configuration
 from iot_mqtt.app.node.live_keys import LiveKeys
 from iot_mqtt.plugins.settings import PluginSettings
-from tests.unit.admin.adminkit import TOKEN, FakeView, make_browser
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.admin.adminkit import FakeView, make_browser
+from tests.unit.app.ctl.ctlkit import Ctl
 
 Result = TypeVar("Result")
 
@@ -81,8 +80,7 @@ class Site:
         self.desk.codecs = self.codecs = FakeCodecs()
         self.desk.read = self._read
         parts = (ConfigResources(self.desk), ListenerResources(self.desk))
-        self.ctl = Ctl(monkeypatch)
-        self.ctl.node = Node("http://node:1", TOKEN, MemoryOpener(make_browser(FakeView(), token=None, further=parts)))
+        self.ctl = Ctl(monkeypatch, make_browser(FakeView(), further=parts))
 
     def read(self) -> LoadedConfig:
         return read_config(str(self.file), [], {})

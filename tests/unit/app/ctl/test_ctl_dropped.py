@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from iot_mqtt.admin.dropped_resources import DroppedResources
-from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.ctl.target import Target
 from iot_mqtt.broker.facade import DroppedInfo, DroppedWanted
 from iot_mqtt.ports.counters import Counters, Drop
-from tests.unit.admin.adminkit import TOKEN, make_browser
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.admin.adminkit import FakeView, make_browser
+from tests.unit.app.ctl.ctlkit import Ctl
 
 
 class Remembering:
@@ -28,10 +26,8 @@ class Remembering:
 
 def test_what_did_not_arrive_is_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the sums below it; what narrows it goes with the question."""
-    ctl, remembering = Ctl(monkeypatch), Remembering()
-    browser = make_browser(ctl.view, token=None, further=(DroppedResources(lambda: remembering),))
-    node = Node("http://node:18083", TOKEN, MemoryOpener(browser))
-    monkeypatch.setattr(Target, "connect", lambda _target: node)
+    remembering = Remembering()
+    ctl = Ctl(monkeypatch, make_browser(FakeView(), further=(DroppedResources(lambda: remembering),)))
     head, line, total = ctl.lines("dropped", "--kind", "dropped", "--publisher", "gate")
     assert head.split() == ["AGO", "KIND", "REASON", "CLIENT", "TOPIC", "PUBLISHER", "COUNT", "DETAIL", "NODE"]
     assert "dropped queue_full press-7 hall/9 gateway 3" in " ".join(line.split())

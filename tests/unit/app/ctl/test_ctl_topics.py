@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from iot_mqtt.admin.topic_resources import Branch, BusyTopic, TopicResources
-from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.ctl.target import Target
-from tests.unit.admin.adminkit import TOKEN, make_browser
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.admin.adminkit import FakeView, make_browser
+from tests.unit.app.ctl.ctlkit import Ctl
 
 
 class Known:
@@ -35,11 +33,7 @@ class Known:
 
 @pytest.fixture
 def ctl(monkeypatch: pytest.MonkeyPatch) -> Ctl:
-    found = Ctl(monkeypatch)
-    browser = make_browser(found.view, token=None, further=(TopicResources(Known()),))
-    node = Node("http://node:18083", TOKEN, MemoryOpener(browser))
-    monkeypatch.setattr(Target, "connect", lambda _target: node)
-    return found
+    return Ctl(monkeypatch, make_browser(FakeView(), further=(TopicResources(Known()),)))
 
 
 def test_the_busiest_are_a_table(ctl: Ctl) -> None:

@@ -11,9 +11,9 @@ import pytest
 from iot_mqtt.app.ctl.errors import CtlError
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.ctl.target import Target
-from tests.unit.admin.adminkit import TOKEN, UPLINK, make_browser
+from tests.unit.admin.adminkit import UPLINK, make_browser
 from tests.unit.admin.deskkit import FakeDesk
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.app.ctl.ctlkit import Ctl
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_trouble_stands_out(ctl: Ctl) -> None:
 def desk(ctl: Ctl) -> FakeDesk:
     """The rules of the node that ``ctl`` talks to."""
     desk = FakeDesk()
-    ctl.node = Node("http://node:18083", TOKEN, MemoryOpener(make_browser(ctl.view, token=None, uplink=desk)))
+    ctl.at(make_browser(ctl.view, uplink=desk))
     return desk
 
 

@@ -9,10 +9,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from iot_mqtt.app.config import ConfigError, load_config
-from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.metrics.collectors import InboxCollector
-from tests.unit.admin.adminkit import TOKEN, FakeView, make_browser
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.admin.adminkit import FakeView, make_browser
+from tests.unit.app.ctl.ctlkit import Ctl
 from tests.unit.devices.letterkit import LetterNode
 
 
@@ -31,10 +30,7 @@ def node() -> LetterNode:
 
 @pytest.fixture
 def ctl(monkeypatch: pytest.MonkeyPatch, node: LetterNode) -> Ctl:
-    made = Ctl(monkeypatch)
-    browser = make_browser(made.view, token=None, devices=node.accompanied)
-    made.node = Node("http://node:18083", TOKEN, MemoryOpener(browser))
-    return made
+    return Ctl(monkeypatch, make_browser(FakeView(), devices=node.accompanied))
 
 
 def form(lines: list[str]) -> dict[str, str]:

@@ -15,14 +15,12 @@ import pytest
 from twisted.internet import reactor
 
 from iot_mqtt.admin.pipeline_tables import DeadLetter, PipelineTableResources, PlantAlarm, RowsWanted
-from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.ctl.target import Target
 from iot_mqtt.app.pipeline.report.rows import EXCERPT, Row, Wanted, alarms, dead_letters
 from iot_mqtt.app.pipeline.table_rows import TableRows
 from iot_mqtt.errors import Unavailable
 from tests.reactor import run
-from tests.unit.admin.adminkit import TOKEN, FakeView, make_browser
-from tests.unit.app.ctl.ctlkit import Ctl, MemoryOpener
+from tests.unit.admin.adminkit import FakeView, make_browser
+from tests.unit.app.ctl.ctlkit import Ctl
 from tests.unit.app.pipeline.test_pipeline_report import ALARMS, DAY, EVIL, NOON, Tables, alarm, tables
 
 __all__ = ["tables"]
@@ -154,10 +152,7 @@ def test_the_api_has_them_page_by_page() -> None:
 
 def test_ctl_has_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line each."""
-    ctl = Ctl(monkeypatch)
-    browser = make_browser(ctl.view, token=None, further=(PipelineTableResources(Kept()),))
-    node = Node("http://node:18083", TOKEN, MemoryOpener(browser))
-    monkeypatch.setattr(Target, "connect", lambda _target: node)
+    ctl = Ctl(monkeypatch, make_browser(FakeView(), further=(PipelineTableResources(Kept()),)))
     head, *lines = ctl.lines("pipeline", "alarms", "--active")
     assert head.split() == ["RAISED", "LASTED", "DEVICE", "TAG", "RULE", "SEVERITY", "VALUE", "NODE"]
     assert len(lines) == 3
