@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +28,10 @@ from iot_mqtt.pipeline import ManualClock
 from iot_mqtt.ports.directory import ADMINS
 from iot_mqtt.ports.grid import Grid
 from tests.unit.admin.adminkit import TOKEN, Answer, Connection, FakeView, make_browser, parse
-from tests.unit.auth.authkit import cheap_hash, outcome, start
+from tests.unit.auth.authkit import AtOnce, cheap_hash, outcome, start
 
 PASSWORD = "correct horse"
 IDLE, LONGEST = 100.0, 1000.0
-
-
-class AtOnce(Executor):
-    """Work that is done where it is asked for."""
-
-    def submit(self, call: Any, /, *arguments: Any, **named: Any) -> Any:
-        return call(*arguments, **named)
 
 
 class Pool:
@@ -145,4 +137,4 @@ def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(argon, "hash_password", lambda password: cheap_hash(password.decode()))
 
 
-__all__ = ["IDLE", "LONGEST", "PASSWORD", "AtOnce", "Future", "LoginNode", "Page", "Pool", "cheap"]
+__all__ = ["IDLE", "LONGEST", "PASSWORD", "LoginNode", "Page", "Pool", "cheap"]

@@ -9,21 +9,11 @@ from typing import Any
 
 import pytest
 
-from iot_mqtt.admin.access_resources import AuditResources, TokenResources
-from iot_mqtt.admin.audit import AuditLog
 from iot_mqtt.admin.audit_chain import hash_of, paths, read
-from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.admin.call import Call
-from iot_mqtt.admin.callers import RootToken, Tokens
 from iot_mqtt.admin.routes import Resource, own
-from iot_mqtt.admin.site import Gate
-from iot_mqtt.grid.directory import GridDirectory
-from iot_mqtt.grid.memory import MemoryGrid
-from iot_mqtt.pipeline import ManualClock
-from tests.unit.admin.adminkit import TOKEN, Answer, FakeView, make_browser
-from tests.unit.admin.loginkit import AtOnce
-from tests.unit.app.ctl.ctlkit import Ctl
-from tests.unit.auth.authkit import outcome, start
+from tests.unit.admin import tokenkit
+from tests.unit.admin.adminkit import TOKEN, Answer
 
 
 class Own(Resource):
@@ -33,35 +23,17 @@ class Own(Resource):
     def _do(self, call: Call) -> None: ...
 
 
-class Site:
-    """A node with an admin port and a small audit log; a second passes with each call."""
+class Site(tokenkit.Site):
+    """With a small audit log; a second passes with each call."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1_000_000.0
-        self.folder = folder / "audit"
-        grid = MemoryGrid()
-        outcome(start(grid.open()))
-        self.tokens = Tokens(RootToken(TOKEN), GridDirectory(grid, ManualClock()), lambda: self.now)
-        self.ctl = Ctl(monkeypatch)
-        self.start()
+    further = (Own(),)
 
     def start(self, size: int = 32_000) -> None:
-        """As after a restart."""
-        log = AuditLog(self.folder, AtOnce(), lambda call: call(), size=size)
-        self.browser = make_browser(
-            FakeView(),
-            further=(Own(), TokenResources(self.tokens), AuditResources(log, "n1")),
-            gate=Gate(self.tokens, Auditor(log, "node-1", lambda: self.now)),
-        )
-        self.ctl.at(self.browser)
+        super().start(size)
 
     def ask(self, method: str, path: str, token: str = TOKEN, **body: object) -> Answer:
         self.now += 1
-        content = json.dumps(body).encode() if method == "POST" else b""
-        return self.browser.request(method, f"/api/v1/{path}", content, {"Authorization": f"Bearer {token}"})
-
-    def make(self, name: str, role: str) -> str:
-        return str(self.ask("POST", "tokens", name=name, role=role).json["token"])
+        return super().ask(method, path, token, **body)
 
     def listed(self) -> list[dict[str, Any]]:
         return [*self.ctl.node.items("audit", query={}, limit=None)]
@@ -93,7 +65,7 @@ FLOODS: dict[str, tuple[str, Callable[[Site, str], Answer], int]] = {
 def test_calls_that_can_be_made_without_end_leave_changes_in_the_log(site: Site, flood: str) -> None:
     """Whatever they are: they have room of their own, and the log has its bound all the same."""
     role, call, status = FLOODS[flood]
-    token = site.make("flood", role)
+    token = site.make(name="flood", role=role)
     for _ in range(60):
         assert call(site, token).status == status
     assert site.listed()[-1]["path"] == "tokens"
@@ -105,7 +77,7 @@ def test_calls_that_can_be_made_without_end_leave_changes_in_the_log(site: Site,
 
 def test_calls_of_each_kind_have_a_chain(site: Site) -> None:
     """A refused message is a refused call."""
-    viewer = site.make("v", "viewer")
+    viewer = site.make(name="v", role="viewer")
     site.ask("POST", "publish", topic="t", payload="x")
     site.ask("POST", "publish", viewer, topic="t", payload="x")
     site.ask("POST", "mine", viewer)
@@ -115,7 +87,7 @@ def test_calls_of_each_kind_have_a_chain(site: Site) -> None:
 
 def test_the_records_of_all_chains_are_listed_in_the_order_in_which_they_were_made(site: Site) -> None:
     """Over restarts and pages."""
-    viewer = site.make("v", "viewer")
+    viewer = site.make(name="v", role="viewer")
     for number in range(30):
         if number % 3 == 0:
             site.start(size=10**6)
@@ -132,7 +104,7 @@ def test_the_records_of_all_chains_are_listed_in_the_order_in_which_they_were_ma
 
 def test_whoever_reads_is_told_from_when_on_records_are_there(site: Site) -> None:
     """That no record is missing between those that are left says nothing about those before."""
-    viewer = site.make("v", "viewer")
+    viewer = site.make(name="v", role="viewer")
     began = "1970-01-12T13:46:41.000+00:00"
     for number in range(60):
         site.ask("POST", "tokens", viewer, name=str(number), role="viewer")
@@ -153,8 +125,8 @@ def test_whoever_reads_is_told_from_when_on_records_are_there(site: Site) -> Non
 @pytest.mark.parametrize("forgery", ["last change", "a whole chain", "a record anew"])
 def test_chains_watch_each_other(site: Site, forgery: str) -> None:
     """The numbers are those of all chains together, and a record names the one before also where it is in another."""
-    viewer = site.make("v", "viewer")
-    site.make("w", "viewer")
+    viewer = site.make(name="v", role="viewer")
+    site.make(name="w", role="viewer")
     site.ask("POST", "mine", viewer)
     change, access = paths(site.folder)[0], paths(site.folder / "access")[0]
     assert site.ask("GET", "audit/verify").json["whole"]
@@ -173,9 +145,9 @@ def test_chains_watch_each_other(site: Site, forgery: str) -> None:
 
 def test_the_hash_to_note_is_that_of_a_change(site: Site) -> None:
     """It stays as long as changes do; the others come and go."""
-    viewer = site.make("v", "viewer")
+    viewer = site.make(name="v", role="viewer")
     site.ask("POST", "publish", topic="t", payload="x")
-    site.make("w", "viewer")
+    site.make(name="w", role="viewer")
     head = site.ask("GET", "audit/verify").json["items"][0]["head"]
     for _ in range(60):
         site.ask("POST", "mine", viewer)
@@ -194,7 +166,7 @@ def test_a_log_of_a_release_before_goes_on(site: Site) -> None:
     (site.folder / "0000000007.jsonl").write_text("\n".join(lines) + "\n")
     site.start()
     site.ask("DELETE", "clients/nobody")
-    site.make("t", "viewer")
+    site.make(name="t", role="viewer")
     site.start()
     site.ask("POST", "publish", topic="t", payload="x")
     found = site.ask("GET", f"audit/verify?hash={previous}").json
@@ -206,17 +178,17 @@ def test_a_log_of_a_release_before_goes_on(site: Site) -> None:
 def test_a_room_that_has_become_smaller_is_kept_to(site: Site) -> None:
     """With the next file that is begun."""
     for _ in range(150):
-        site.make("t", "viewer")
+        site.make(name="t", role="viewer")
     site.start(size=16_000)
     for _ in range(40):
-        site.make("t", "viewer")
+        site.make(name="t", role="viewer")
     assert site.written() < 16_000
     assert site.ask("GET", "audit/verify").json["whole"]
 
 
 def test_of_a_refused_call_is_kept_what_was_tried(site: Site) -> None:
     """Who, from where, which path, and how the body began."""
-    viewer = site.make("v", "viewer")
+    viewer = site.make(name="v", role="viewer")
     site.ask("POST", "tokens", viewer, name="x" * 3000, role="admin")
     site.ask("DELETE", "clients/" + "y" * 3000)
     wrong, refused = site.listed()[:2]

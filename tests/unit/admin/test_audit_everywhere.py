@@ -20,10 +20,9 @@ from iot_mqtt.admin.call import read_body
 from iot_mqtt.admin.everywhere import Everywhere
 from iot_mqtt.broker.facade import MemberInfo
 from tests.unit.admin.adminkit import Answer, FakeView, make_browser
-from tests.unit.admin.loginkit import AtOnce
 from tests.unit.admin.test_everywhere import NAMES, Questions
 from tests.unit.app.ctl.ctlkit import Ctl
-from tests.unit.auth.authkit import outcome, start
+from tests.unit.auth.authkit import AtOnce, outcome, start
 
 
 class Cluster:

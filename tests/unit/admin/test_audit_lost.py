@@ -12,8 +12,7 @@ from iot_mqtt.admin.audit import AuditLog
 from iot_mqtt.admin.audit_chain import paths
 from iot_mqtt.admin.audit_files import Room
 from iot_mqtt.ports.alarms import AlarmKind
-from tests.unit.admin.loginkit import AtOnce
-from tests.unit.auth.authkit import outcome, start
+from tests.unit.auth.authkit import AtOnce, outcome, start
 
 LOST = "records of changes are gone, and it was not the node that removed them"
 

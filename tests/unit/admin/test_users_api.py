@@ -22,19 +22,9 @@ from iot_mqtt.ports.directory import USERS
 from tests.doubles.prospects import Fates
 from tests.unit.admin.adminkit import Browser, FakeView, make_browser
 from tests.unit.app.ctl.ctlkit import Ctl
-from tests.unit.auth.authkit import Threads, outcome, start
+from tests.unit.auth.authkit import AtOnce, outcome, start
 
 HASH = "$2b$04$WGugZqZnRq8d1xq6kpc5WubFlp/epe5b2HKs6iY7tG0Co.wnNneJ6"
-
-
-class AtOnce(Threads):
-    """Work that is done where it is asked for."""
-
-    def submit(self, call: Any, /, *arguments: Any, **named: Any) -> Any:
-        return call(*arguments, **named)
-
-    def cross(self, call: Any) -> None:
-        call()
 
 
 class Site:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,24 +11,20 @@ from iot_mqtt.admin.access_resources import AuditResources, TokenResources
 from iot_mqtt.admin.audit import AuditLog
 from iot_mqtt.admin.auditing import Auditor
 from iot_mqtt.admin.callers import RootToken, Tokens
+from iot_mqtt.admin.routes import Resource
 from iot_mqtt.admin.site import Gate
 from iot_mqtt.grid.directory import GridDirectory
 from iot_mqtt.grid.memory import MemoryGrid
 from iot_mqtt.pipeline import ManualClock
 from tests.unit.admin.adminkit import TOKEN, Answer, FakeView, make_browser
 from tests.unit.app.ctl.ctlkit import Ctl
-from tests.unit.auth.authkit import outcome, start
-
-
-class AtOnce(Executor):
-    """Work that is done where it is asked for."""
-
-    def submit(self, call: Any, /, *arguments: Any, **named: Any) -> Any:
-        return call(*arguments, **named)
+from tests.unit.auth.authkit import AtOnce, outcome, start
 
 
 class Site:
     """A node with an admin port, whose clock stands at ``now``."""
+
+    further: tuple[Resource, ...] = ()
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000_000.0
@@ -44,10 +38,9 @@ class Site:
     def start(self, size: int = 64_000) -> None:
         """As after a restart: what is known is what is in the files."""
         self.log = AuditLog(self.folder, AtOnce(), lambda call: call(), size)
-
         self.browser = make_browser(
             FakeView(),
-            further=(TokenResources(self.tokens), AuditResources(self.log, "n1")),
+            further=(*self.further, TokenResources(self.tokens), AuditResources(self.log, "n1")),
             gate=Gate(self.tokens, Auditor(self.log, "n1", lambda: self.now)),
         )
         self.ctl.at(self.browser)

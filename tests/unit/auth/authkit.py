@@ -52,6 +52,16 @@ class Threads(Executor):
                 self.crossed.pop(0)()
 
 
+class AtOnce(Threads):
+    """Work that is done where it is asked for."""
+
+    def submit(self, call: Any, /, *arguments: Any, **named: Any) -> Any:
+        return call(*arguments, **named)
+
+    def cross(self, call: Callable[[], None]) -> None:
+        call()
+
+
 class Clock:
     """Monotonic time, turned by hand."""
 
