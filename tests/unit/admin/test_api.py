@@ -17,16 +17,6 @@ from iot_mqtt.values import Message
 from tests.unit.admin.adminkit import NOW, TOKEN, Browser, FakeView, make_browser, parse
 
 
-@pytest.fixture
-def view() -> FakeView:
-    return FakeView()
-
-
-@pytest.fixture
-def browser(view: FakeView) -> Browser:
-    return make_browser(view)
-
-
 @pytest.mark.parametrize("token", [None, "", "t0ke", "t0ken2", "T0KEN", "\u00fc"])
 @pytest.mark.parametrize("path", ["/api/v1/status", "/api/v1/nothing", "/api/v1/", "/api/v1/openapi.json"])
 def test_without_the_token_everything_is_401(view: FakeView, token: str | None, path: str) -> None:

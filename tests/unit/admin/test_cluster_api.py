@@ -9,16 +9,6 @@ import pytest
 from tests.unit.admin.adminkit import CLUSTER, PEER, Browser, FakeView, make_browser
 
 
-@pytest.fixture
-def view() -> FakeView:
-    return FakeView()
-
-
-@pytest.fixture
-def browser(view: FakeView) -> Browser:
-    return make_browser(view)
-
-
 def test_the_cluster_in_one_look(browser: Browser) -> None:
     """Every figure, member by member, and what is degraded in words."""
     found = browser.get("/api/v1/cluster").json

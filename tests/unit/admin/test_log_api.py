@@ -5,17 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iot_mqtt.ports.log import Damage
-from tests.unit.admin.adminkit import Browser, FakeView, make_browser
-
-
-@pytest.fixture
-def view() -> FakeView:
-    return FakeView()
-
-
-@pytest.fixture
-def browser(view: FakeView) -> Browser:
-    return make_browser(view)
+from tests.unit.admin.adminkit import Browser, FakeView
 
 
 def test_the_log_in_one_look(browser: Browser) -> None:

@@ -8,17 +8,7 @@ import pytest
 
 from iot_mqtt.broker.facade import ClientsWanted, SessionsWanted
 from iot_mqtt.values import Message
-from tests.unit.admin.adminkit import CLUSTER, MEMBER, Browser, FakeView, make_browser
-
-
-@pytest.fixture
-def view() -> FakeView:
-    return FakeView()
-
-
-@pytest.fixture
-def browser(view: FakeView) -> Browser:
-    return make_browser(view)
+from tests.unit.admin.adminkit import CLUSTER, MEMBER, Browser, FakeView
 
 
 def test_a_subscription_is_made_and_given_up_for_a_client(view: FakeView, browser: Browser) -> None:

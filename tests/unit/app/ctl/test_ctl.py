@@ -25,11 +25,6 @@ from tests.unit.admin.adminkit import NOW
 from tests.unit.app.ctl.ctlkit import Ctl
 
 
-@pytest.fixture
-def ctl(monkeypatch: pytest.MonkeyPatch) -> Ctl:
-    return Ctl(monkeypatch)
-
-
 def test_clients_are_a_table(ctl: Ctl) -> None:
     """A heading and a line for each."""
     ctl.view.connect("plc-1")

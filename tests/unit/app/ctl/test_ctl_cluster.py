@@ -15,12 +15,6 @@ from tests.unit.admin.adminkit import CLUSTER, DRAIN, MEMBER, PEER
 from tests.unit.app.ctl.ctlkit import Ctl
 
 
-@pytest.fixture
-def ctl(monkeypatch: pytest.MonkeyPatch) -> Ctl:
-    monkeypatch.setattr("iot_mqtt.app.ctl.cluster.POLL_SECONDS", 0.0)
-    return Ctl(monkeypatch)
-
-
 def test_status_is_a_form_a_table_and_what_is_wrong(ctl: Ctl) -> None:
     """In this order: what matters most stands last, where the prompt is."""
     lines = ctl.lines("cluster", "status")

@@ -11,12 +11,6 @@ from iot_mqtt.ports.log import Damage
 from tests.unit.app.ctl.ctlkit import Ctl
 
 
-@pytest.fixture
-def ctl(monkeypatch: pytest.MonkeyPatch) -> Ctl:
-    monkeypatch.setattr("iot_mqtt.app.ctl.log.POLL_SECONDS", 0.0)
-    return Ctl(monkeypatch)
-
-
 def form(lines: list[str]) -> dict[str, str]:
     """Names and values of a form, up to the first empty line."""
     pairs = []

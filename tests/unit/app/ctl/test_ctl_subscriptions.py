@@ -11,11 +11,6 @@ from iot_mqtt.values import Message
 from tests.unit.app.ctl.ctlkit import Ctl
 
 
-@pytest.fixture
-def ctl(monkeypatch: pytest.MonkeyPatch) -> Ctl:
-    return Ctl(monkeypatch)
-
-
 def _words(line: str) -> str:
     return " ".join(line.split())
 

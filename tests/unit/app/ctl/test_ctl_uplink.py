@@ -16,11 +16,6 @@ from tests.unit.admin.deskkit import FakeDesk
 from tests.unit.app.ctl.ctlkit import Ctl
 
 
-@pytest.fixture
-def ctl(monkeypatch: pytest.MonkeyPatch) -> Ctl:
-    return Ctl(monkeypatch)
-
-
 def form(lines: list[str]) -> dict[str, str]:
     return {name: value.strip() for name, _, value in (line.partition("  ") for line in lines)}
 

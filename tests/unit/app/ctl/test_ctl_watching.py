@@ -34,11 +34,6 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def ctl(monkeypatch: pytest.MonkeyPatch) -> Ctl:
-    return Ctl(monkeypatch)
-
-
-@pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     made = Terminal()
     for name in ("NO_COLOR", "TERM"):
