@@ -9,7 +9,13 @@ from tests.unit.auth.allow_all import AllowAll
 
 
 class AnyForm:
-    """What may be published may be at any QoS, retained or not."""
+    """Rights that are the same for everybody. What may be published may be at any QoS, retained or not."""
+
+    unrestricted = False
+    version = 1
+
+    async def permissions(self, principal: Principal) -> Permissions:
+        return self
 
     def allows(self, action: Action, asked: str) -> bool:
         raise NotImplementedError
@@ -19,6 +25,13 @@ class AnyForm:
 
     def forms(self, topic: str) -> int:
         return ALL_FORMS if self.allows(Action.PUBLISH, topic) else 0
+
+
+class NoPublishing(AnyForm):
+    """Nobody may publish."""
+
+    def allows(self, action: Action, asked: str) -> bool:
+        return action is not Action.PUBLISH
 
 
 class Ruled(AllowAll):

@@ -29,11 +29,10 @@ from iot_mqtt.codec import (
     Request,
     Suback,
 )
-from iot_mqtt.ports.access import Action, Permissions, Principal
+from iot_mqtt.ports.access import Action
 from iot_mqtt.values import ProtocolVersion
 from tests.doubles.rights import AnyForm
 from tests.seeds import seeds_of
-from tests.unit.auth.allow_all import AllowAll
 from tests.unit.broker.harness import V5, V31, V311, Client, Node, subscribe
 
 TOPICS = [f"{kind}/{number}" for kind in ("a", "b", "$c") for number in range(4)] + ["down/x", "r/kept"]
@@ -208,28 +207,15 @@ def test_a_subscription_of_the_same_read_counts() -> None:
 class Some(AnyForm):
     """May publish to what begins with ``a``, while that is so."""
 
-    def __init__(self) -> None:
-        self.unrestricted = False
-        self.version = 0
-        self.all = True
+    all = True
 
     def allows(self, action: Action, asked: str) -> bool:
         return action is not Action.PUBLISH or (self.all and asked.startswith("a"))
 
 
-class SomeForAll(AllowAll):
-    """The same rights for everybody."""
-
-    def __init__(self) -> None:
-        self.rights = Some()
-
-    async def permissions(self, principal: Principal) -> Permissions:
-        return self.rights
-
-
 def test_only_what_is_allowed_is_in_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each topic is asked for once; rights that are taken back are asked for again."""
-    access = SomeForAll()
+    access = Some()
     node = Node(authorizer=access)
     sizes = served(node, monkeypatch)
     reader, writer = node.connect("reader"), node.connect("writer")
@@ -239,8 +225,8 @@ def test_only_what_is_allowed_is_in_a_batch(monkeypatch: pytest.MonkeyPatch) -> 
     writer.send(*mixed)
     assert reader.payloads() == [b"a/1", b"a/2", b"a/1"] * 2
     assert sizes[-2:] == [2, 1]
-    access.rights.all = False
-    access.rights.version += 1
+    access.all = False
+    access.version += 1
     writer.send(*mixed)
     assert not reader.payloads()
     assert node.counters.denied["publish"] == 6

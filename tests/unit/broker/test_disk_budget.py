@@ -12,11 +12,10 @@ from iot_mqtt.broker.publishing.fullness import DiskLevel
 from iot_mqtt.broker.settings import BudgetSettings, LogUse
 from iot_mqtt.codec import Ack, Connect, Packet, PacketType, Publish
 from iot_mqtt.errors import ReasonCode, Refused
-from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.disk import DiskUse
 from iot_mqtt.values import Message, ProtocolVersion
-from tests.doubles.rights import AnyForm
+from tests.doubles.rights import NoPublishing
 from tests.unit.broker.harness import V5, V311, Client, Node, subscribe
 from tests.unit.broker.logreaders import once_recorded
 
@@ -304,22 +303,9 @@ def test_a_publisher_that_goes_away_while_it_waits_is_forgotten() -> None:
     assert waiting(node) == []
 
 
-class Listeners(AnyForm):
-    """Nobody may publish."""
-
-    unrestricted = False
-    version = 1
-
-    def allows(self, action: Action, topic: str) -> bool:
-        return action is not Action.PUBLISH
-
-    async def permissions(self, _principal: Principal) -> Permissions:
-        return self
-
-
 def test_who_may_not_publish_does_not_wait() -> None:
     """It is closed, as ever."""
-    node = full_node(Disk(), authorizer=Listeners())
+    node = full_node(Disk(), authorizer=NoPublishing())
     writer = node.connect("writer", V311)
     writer.publish("t", b"1", qos=1)
     assert writer.closed

@@ -56,8 +56,6 @@ class Riddle:
 class Rights(AnyForm):
     """Rights that are counted: everybody may publish to the topic of the day, by whatever name."""
 
-    unrestricted = False
-
     def __init__(self, version: int) -> None:
         self.version = version
 

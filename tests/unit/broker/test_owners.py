@@ -8,7 +8,7 @@ import pytest
 
 from iot_mqtt.codec import ConnectWill
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.ports.access import Action, ConnectAttempt, Denied, Permissions, Principal
+from iot_mqtt.ports.access import Action, ConnectAttempt, Denied, Principal
 from tests.doubles.rights import AnyForm
 from tests.unit.broker.harness import V31, V311, Client, Node
 
@@ -18,14 +18,8 @@ ANYBODY = ("bob", None, "unverified")
 class Names(AnyForm):
     """Verifies every user name but one, and has the rights of everybody."""
 
-    unrestricted = False
-    version = 1
-
     async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
         return Principal(attempt.client_id, attempt.username, anonymous=attempt.username in (None, "unverified"))
-
-    async def permissions(self, principal: Principal) -> Permissions:
-        return self
 
     def allows(self, action: Action, asked: str) -> bool:
         return action is not Action.CLIENT or asked != "forbidden"

@@ -9,7 +9,7 @@ import pytest
 
 from iot_mqtt.broker.facade import ClientsWanted, DroppedWanted
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.ports.access import Action, ConnectAttempt, Denied, Permissions, Principal
+from iot_mqtt.ports.access import Action, ConnectAttempt, Denied, Principal
 from iot_mqtt.ports.events import CLIENT_CONNECTED, CLIENT_DISCONNECTED, CLIENT_REFUSED, SESSION_ENDED
 from tests.doubles.rights import AnyForm
 from tests.unit.broker.harness import Node, run
@@ -21,17 +21,11 @@ USERS = {"press": "bob", "liar": "eve", "guest": None, "forbidden": "eve"}
 class Certificates(AnyForm):
     """Knows clients by something else than their user names."""
 
-    unrestricted = False
-    version = 1
-
     async def authenticate(self, attempt: ConnectAttempt) -> Principal | Denied:
         if attempt.client_id not in USERS:
             return Denied(ReasonCode.BAD_USER_NAME_OR_PASSWORD, "user name or password is wrong")
         user = USERS[attempt.client_id]
         return Principal(attempt.client_id, user, anonymous=user is None)
-
-    async def permissions(self, principal: Principal) -> Permissions:
-        return self
 
     def allows(self, action: Action, asked: str) -> bool:
         return asked != "forbidden"

@@ -10,10 +10,9 @@ import pytest
 from iot_mqtt.broker.settings import MqttSettings
 from iot_mqtt.codec import ConnectWill, Properties, Publish
 from iot_mqtt.errors import ReasonCode
-from iot_mqtt.ports.access import Action, Permissions, Principal
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.values import ProtocolVersion
-from tests.doubles.rights import AnyForm
+from tests.doubles.rights import NoPublishing
 from tests.unit.broker.harness import OF_SESSIONS, V5, V31, V311, Client, Node
 
 WITH_WILL = ReasonCode.DISCONNECT_WITH_WILL
@@ -237,19 +236,6 @@ def test_a_retained_will_is_retained(quota: int, kept: int) -> None:
     assert node.dropped() == ({} if kept else {"retained_quota": 1})
 
 
-class NoWills(AnyForm):
-    """Nobody may publish."""
-
-    unrestricted = False
-    version = 1
-
-    def allows(self, action: Action, topic: str) -> bool:
-        return action is not Action.PUBLISH
-
-    async def permissions(self, _principal: Principal) -> Permissions:
-        return self
-
-
 @pytest.mark.parametrize(
     ("settings", "options", "reason"),
     [
@@ -276,7 +262,7 @@ def test_a_will_that_is_not_offered_refuses_the_client(
 
 def test_a_will_that_is_not_allowed_refuses_the_client() -> None:
     """Whatever its other rights."""
-    node = Node(authorizer=NoWills())
+    node = Node(authorizer=NoPublishing())
     client = node.connect("c", will=will())
     assert client.connack is not None
     assert client.connack.reason is ReasonCode.NOT_AUTHORIZED

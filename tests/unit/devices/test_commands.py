@@ -11,7 +11,7 @@ import pytest
 from iot_mqtt.codec import Ack, ConnectWill, Packet, PacketType, Properties
 from iot_mqtt.devices import DevicesSettings, NewCommand
 from iot_mqtt.errors import ReasonCode, Refused
-from iot_mqtt.ports.access import Action, ConnectAttempt, Denied, Permissions, Principal
+from iot_mqtt.ports.access import Action, ConnectAttempt, Denied, Principal
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.devices import State, StoredCommand, replace
 from iot_mqtt.ports.grid import CacheName
@@ -84,13 +84,10 @@ def test_a_device_that_may_not_have_it_any_more_fails_its_commands() -> None:
     """The right to its topic was taken back while it was away; its sender hears why."""
 
     class Rights(AnyForm):
-        unrestricted, version, taken = False, 1, False
+        taken = False
 
         def allows(self, action: Action, asked: str) -> bool:
             return not (self.taken and asked.startswith("down/d1"))
-
-        async def permissions(self, _principal: Principal) -> Permissions:
-            return self
 
     rights = Rights()
     node = DeviceNode(authorizer=rights)
