@@ -10,24 +10,21 @@ double, in the order of publishing.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import cycle, islice, product
-from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 
 from iot_mqtt.broker.settings import LogUse, MqttSettings
 from iot_mqtt.codec import Ack, Connack, Packet, PacketType, Publish, Suback, Unsuback
 from iot_mqtt.ports.counters import Drop
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.session import outbound
+from tests.property.lives import Action, Life, often
 from tests.seeds import seed_of
 from tests.unit.broker.harness import Client, Node, subscribe
 
@@ -47,31 +44,19 @@ LEFT_OVER = (CacheName.QUEUE, CacheName.DUP, CacheName.PUBREL, CacheName.RECEIVE
 POLICIES = ("round_robin", "least_inflight", "hash_topic", "sticky")
 
 
-class Action(NamedTuple):
-    """One step: a method of the machine and what it is called with."""
-
-    name: str
-    arguments: tuple[object, ...] = ()
-
-
-def _often(percent: float, name: str, *choices: Iterable[object]) -> list[Action]:
-    every = [Action(name, arguments) for arguments in product(*choices)]
-    return list(islice(cycle(every), round(percent * 20)))
-
-
 ACTIONS = [
-    *_often(22, "publish", TOPICS, (1, 2), (1, 4)),
-    *_often(32, "acknowledge", CLIENTS, (8, 3, 1)),
-    *_often(14, "connect", CLIENTS, (1, 2, 4)),
-    *_often(8, "lose", CLIENTS),
-    *_often(3, "toggle"),
-    *_often(2, "end"),
-    *_often(3, "replay", REPLAYERS, (True, False)),
-    *_often(4, "hold"),
-    *_often(4, "release"),
-    *_often(1, "fail"),
-    *_often(2, "recover"),
-    *_often(5, "crash", (False, False, True)),
+    *often(22, "publish", TOPICS, (1, 2), (1, 4)),
+    *often(32, "acknowledge", CLIENTS, (8, 3, 1)),
+    *often(14, "connect", CLIENTS, (1, 2, 4)),
+    *often(8, "lose", CLIENTS),
+    *often(3, "toggle"),
+    *often(2, "end"),
+    *often(3, "replay", REPLAYERS, (True, False)),
+    *often(4, "hold"),
+    *often(4, "release"),
+    *often(1, "fail"),
+    *often(2, "recover"),
+    *often(5, "crash", (False, False, True)),
 ]
 
 
@@ -100,7 +85,7 @@ class Device:
     owes: deque[tuple[PacketType, int, int, Replay | None]] = field(default_factory=deque)
 
 
-class GroupMachine(RuleBasedStateMachine):
+class GroupMachine(Life):
     """One node, a publisher, four members, two replays."""
 
     steps = 0
@@ -110,8 +95,6 @@ class GroupMachine(RuleBasedStateMachine):
         super().__init__()
         limits = MqttSettings(max_inflight=4, receive_maximum=12, shared_policy=self.policy)
         self.node = Node(limits, log_use=LogUse(batch_size=3, record=("t/#",)))
-        self.held = self.failing = False
-        self.counted_before = 0
         self.number = 0
         self.published: dict[int, tuple[str, int]] = {}
         self.acknowledged: set[int] = set()
@@ -230,27 +213,6 @@ class GroupMachine(RuleBasedStateMachine):
         return device.welcomed and not self.held and not self.failing
 
     # The node and its disk.
-
-    def hold(self) -> None:
-        """The disk is slow."""
-        self.held = True
-        self.node.hold()
-
-    def release(self) -> None:
-        """The disk is done."""
-        self.held = False
-        self.node.release()
-
-    def fail(self) -> None:
-        """The disk is full."""
-        self.failing = True
-        self.node.fail()
-
-    def recover(self) -> None:
-        """There is room again."""
-        if self.failing:
-            self.failing = False
-            self.node.recover()
 
     def crash(self, written: bool) -> None:
         """The node is killed and started again."""
@@ -395,14 +357,6 @@ class GroupMachine(RuleBasedStateMachine):
         self.nothing_comes_that_must_not()
         assert self.node.waiting == 0
         assert self.node.records(*LEFT_OVER) == 0
-
-
-@pytest.fixture
-def _quiet() -> Iterator[None]:
-    """A full disk is reported each time; here it is full a thousand times."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.timeout(0)

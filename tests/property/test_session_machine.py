@@ -11,19 +11,16 @@ node writes late what QoS 1 changes.
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import cycle, islice, product
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 
 from iot_mqtt.broker import claims
 from iot_mqtt.broker.readers import progress
@@ -45,6 +42,7 @@ from iot_mqtt.errors import ReasonCode
 from iot_mqtt.ports.grid import CacheName
 from iot_mqtt.session import outbound
 from iot_mqtt.values import ProtocolVersion
+from tests.property.lives import Action, Life, often
 from tests.property.reference_model import INTERVAL, Model
 from tests.seeds import seed_of
 from tests.unit.broker.harness import V5, V311, Client, Node, subscribe
@@ -90,36 +88,23 @@ TOPICS = ("t/a", "t/b")
 FILTERS = ("t/a", "t/b", "t/+", "#")
 
 
-class Action(NamedTuple):
-    """One step: a method of the machine and what it is called with."""
-
-    name: str
-    arguments: tuple[object, ...] = ()
-
-
-def _often(percent: float, name: str, *choices: Iterable[object]) -> list[Action]:
-    """An action with every combination of arguments, together as often as that."""
-    every = [Action(name, arguments) for arguments in product(*choices)]
-    return list(islice(cycle(every), round(percent * 20)))
-
-
 WHO = range(4)
 #: Drawn from evenly, so that how often each comes is decided here. Hypothesis shrinks towards the first.
 ACTIONS = [
-    *_often(23, "publish", TOPICS, (1, 2, 0), (1, 4), WHO),
-    *_often(28, "acknowledge", (8, 3, 1), (False, False, False, True), WHO),
-    *_often(12, "connect", WAYS, WHO),
-    *_often(8, "subscribe", FILTERS, (2, 1, 0), WHO),
-    *_often(3, "unsubscribe", FILTERS, WHO),
-    *_often(5, "lose", WHO),
-    *_often(2, "leave", (False, True), WHO),
-    *_often(3, "repeat", range(3), WHO),
-    *_often(4, "wait", (1.0, 1.0, 1.0, INTERVAL * 0.7, INTERVAL * 1.1)),
-    *_often(5, "hold"),
-    *_often(4, "release"),
-    *_often(1.5, "fail"),
-    *_often(3, "recover"),
-    *_often(5, "crash", (False, False, True)),
+    *often(23, "publish", TOPICS, (1, 2, 0), (1, 4), WHO),
+    *often(28, "acknowledge", (8, 3, 1), (False, False, False, True), WHO),
+    *often(12, "connect", WAYS, WHO),
+    *often(8, "subscribe", FILTERS, (2, 1, 0), WHO),
+    *often(3, "unsubscribe", FILTERS, WHO),
+    *often(5, "lose", WHO),
+    *often(2, "leave", (False, True), WHO),
+    *often(3, "repeat", range(3), WHO),
+    *often(4, "wait", (1.0, 1.0, 1.0, INTERVAL * 0.7, INTERVAL * 1.1)),
+    *often(5, "hold"),
+    *often(4, "release"),
+    *often(1.5, "fail"),
+    *often(3, "recover"),
+    *often(5, "crash", (False, False, True)),
 ]
 
 
@@ -210,7 +195,7 @@ class Device:
         return Publish(one.topic.encode(), b"%d" % one.number, one.qos, dup=dup, packet_id=packet_id)
 
 
-class SessionMachine(RuleBasedStateMachine):
+class SessionMachine(Life):
     """One node, four clients."""
 
     steps = 0
@@ -222,8 +207,6 @@ class SessionMachine(RuleBasedStateMachine):
         self.model = Model()
         self.devices = [Device(name) for name in "abcd"]
         self.number = 0
-        self.held = self.failing = False
-        self.counted_before = 0
         for device, way in zip(self.devices, WAYS, strict=False):
             self._connect(device, way)
             self.subscribe("t/+" if way.version is V311 else "t/a", 2, self.devices.index(device))
@@ -377,27 +360,6 @@ class SessionMachine(RuleBasedStateMachine):
     def wait(self, seconds: float) -> None:
         """Time passes; sometimes so much that sessions end."""
         self.node.advance(seconds)
-
-    def hold(self) -> None:
-        """The disk is slow."""
-        self.held = True
-        self.node.hold()
-
-    def release(self) -> None:
-        """The disk is done."""
-        self.held = False
-        self.node.release()
-
-    def fail(self) -> None:
-        """The disk is full."""
-        self.failing = True
-        self.node.fail()
-
-    def recover(self) -> None:
-        """There is room again."""
-        if self.failing:
-            self.failing = False
-            self.node.recover()
 
     def crash(self, written: bool) -> None:
         """The node is killed and started again."""
@@ -579,14 +541,6 @@ class SessionMachine(RuleBasedStateMachine):
             if packet.type is PUBACK:
                 self.model.acknowledges(one.number)
             del device.unfinished[packet_id]
-
-
-@pytest.fixture
-def _quiet() -> Iterator[None]:
-    """A full disk is reported each time; here it is full a thousand times."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture
