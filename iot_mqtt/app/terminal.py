@@ -147,8 +147,8 @@ def moment(seconds: float | None) -> str:
 
 
 def span(seconds: float) -> str:
-    """How long, in its two largest units."""
-    left = int(seconds)
+    """How long, in its two largest units; nothing where clocks differ and it is yet to come."""
+    left = max(0, int(seconds))
     parts: list[str] = []
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
         amount, left = divmod(left, length)

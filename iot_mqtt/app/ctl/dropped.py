@@ -12,7 +12,7 @@ from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import NODE, Column, field, number, plain, print_items, print_json, span
 
 _COLUMNS = (
-    Column("AGO", lambda one: span(max(0.0, time.time() - one["last"])), right=True),
+    Column("AGO", lambda one: span(time.time() - one["last"]), right=True),
     field("kind"),
     field("code", "REASON"),
     Column("CLIENT", lambda one: plain(one["client_id"] or one["peer"])),

@@ -40,7 +40,7 @@ def _device(one: Mapping[str, Any]) -> str:
 
 
 def _lasted(one: Mapping[str, Any]) -> str:
-    return "active" if one["cleared_at"] is None else span(max(0.0, one["cleared_at"] - one["raised_at"]))
+    return "active" if one["cleared_at"] is None else span(one["cleared_at"] - one["raised_at"])
 
 
 _ALARMS = (

@@ -103,10 +103,9 @@ def _screen(session: Json, backlog: Json, now: float) -> Iterator[tuple[str, str
 
 
 def _why(session: Json, now: float) -> str:
-    state = session["state"]
-    if state == "offline" and session["disconnected_at"] is not None:
-        gone = span(max(0.0, now - session["disconnected_at"]))
-        text = f"offline since {moment(session['disconnected_at'])} ({gone})"
+    state, left = session["state"], session["disconnected_at"]
+    if state == "offline" and left is not None:
+        text = f"offline since {moment(left)} ({span(now - left)})"
     else:
         text = f"{state}: {STATES.get(state, 'unknown to this version of ctl')}"
     return f"{text}; still counting what waits" if session["backlog"] is None else text

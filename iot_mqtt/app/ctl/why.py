@@ -71,9 +71,9 @@ def screen(found: Json, now: float) -> Rows:
     yield "connected", _connected(client, session, now)
     yield from _attempts([*found["attempts"], *found["unnamed"]], now)
     for one in found["troubles"]:
-        ago = span(max(0.0, now - one["last"]))
         detail = f" ({plain(one['detail'])})" if one["detail"] else ""
-        yield plain(one["code"]), f"{one['count']} times, {ago} ago, {plain(one['topic']) or 'no topic'}{detail}"
+        times = f"{one['count']} times, {span(now - one['last'])} ago"
+        yield plain(one["code"]), f"{times}, {plain(one['topic']) or 'no topic'}{detail}"
     for one in found["held_off"]:
         yield "held off", f"by plugin {plain(one['plugin'])} for {span(one['seconds'])} more: {plain(one['reason'])}"
     if session is None:
@@ -114,8 +114,7 @@ def delivery_rows(session: Json) -> Rows:
 def _attempts(attempts: list[Json], now: float) -> Rows:
     """Refused CONNECTs and ends of sessions, the newest first."""
     for one in attempts:
-        ago = span(max(0.0, now - one["at"]))
-        yield one["kind"], f"{moment(one['at'])} ({ago} ago): {plain(one['text'])} ({_whence(one)})"
+        yield one["kind"], f"{moment(one['at'])} ({span(now - one['at'])} ago): {plain(one['text'])} ({_whence(one)})"
 
 
 def _whence(one: Json) -> str:
@@ -158,7 +157,7 @@ def _connected(client: Json | None, session: Json | None, now: float) -> str:
             f"({_spoken(client['protocol'])}, {_user(client)}, keep-alive {client['keep_alive']} s)"
         )
     left = session["disconnected_at"] if session is not None else None
-    return "no" if left is None else f"no, since {moment(left)} ({span(max(0.0, now - left))} ago)"
+    return "no" if left is None else f"no, since {moment(left)} ({span(now - left)} ago)"
 
 
 def kept(session: Json) -> str:
@@ -178,7 +177,7 @@ def _subscriptions(shown: list[Json], count: int) -> str:
 def _findings(findings: list[Json], now: float) -> Iterator[str]:
     """What is the matter, the likeliest first, and below each what would help."""
     for number, one in enumerate(findings, 1):
-        since = "" if one["since"] is None else f", {span(max(0.0, now - one['since']))} ago"
+        since = "" if one["since"] is None else f", {span(now - one['since'])} ago"
         yield f"{number}. {plain(one['text'])} [{one['code']}, {plain(one['node'])}{since}]"
         if one["helps"]:
             yield f"   what would help: {plain(one['helps'])}"
@@ -207,8 +206,8 @@ def _topic_screen(found: Json, now: float) -> Rows:
         yield "", f"and {found['subscriptions'] - len(found['subscribers'])} more"
     for one in found["publishers"]:
         there = "" if one["connected"] else ", not connected now"
-        ago = span(max(0.0, now - one["at"]))
-        yield "published by", f"{plain(one['client_id'])} from {plain(one['peer'])}, {ago} ago{there}"
+        ago = f"{span(now - one['at'])} ago{there}"
+        yield "published by", f"{plain(one['client_id'])} from {plain(one['peer'])}, {ago}"
     if not found["publishers"]:
         yield "published by", "nobody, as far as the flight recorders remember"
     kept = found["retained"]

@@ -185,7 +185,7 @@ def screen(jobs: Sequence[Mapping[str, Any]], now: float) -> Iterator[tuple[str,
 
 def _words(job: Mapping[str, Any], now: float) -> str:
     at = job["updated_at"]
-    ago = "" if at is None else f" since {moment(at)} ({span(max(0.0, now - at))} ago)"
+    ago = "" if at is None else f" since {moment(at)} ({span(now - at)} ago)"
     if job["state"] == "running":
         since = "" if job["started_at"] is None else f", since {moment(job['started_at'])}"
         return f"running, process {plain(job['pid'])}{since}"

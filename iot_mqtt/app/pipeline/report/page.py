@@ -131,7 +131,7 @@ def _device(
     heard = max(one.heard_at for one in tags)
     delays = [one.delay for one in tags if one.delay is not None]
     facts = [
-        ("last seen", f"{_time(heard)}, {span(max(0, now - heard) / 1000)} ago"),
+        ("last seen", f"{_time(heard)}, {span((now - heard) / 1000)} ago"),
         ("readings", _count(sum(one.rows for one in tags))),
         (
             "delay",
@@ -302,4 +302,4 @@ def _delay(ms: float | None) -> str:
         return "–"
     if abs(ms) < 1000:
         return f"{ms:.0f} ms"
-    return f"{ms / 1000:.1f} s" if abs(ms) < 60_000 else span(ms / 1000)
+    return f"{ms / 1000:.1f} s" if ms < 60_000 else span(ms / 1000)

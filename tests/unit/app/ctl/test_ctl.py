@@ -347,6 +347,7 @@ def test_only_http_is_spoken(url: str) -> None:
 @pytest.mark.parametrize(
     ("shown", "expected"),
     [
+        (span(-5), "0 s"),
         (span(0), "0 s"),
         (span(61.9), "1 min 1 s"),
         (span(90_061), "1 d 1 h"),
