@@ -250,6 +250,14 @@ def print_done(item: Json, as_json: bool) -> None:
         click.echo(f"{name} {plain(value)}")
 
 
+def print_text(found: Json, as_json: bool, text: str) -> None:
+    """An answer as JSON, or what is to be said of it."""
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(text)
+
+
 def print_json(value: object) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
 

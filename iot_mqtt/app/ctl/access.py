@@ -10,7 +10,7 @@ import click
 
 from iot_mqtt.app.ctl.command import delete_command, limit_option, list_command, on_node, say_missing
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import Column, Json, field, fields, moment, plain, print_items, print_json
+from iot_mqtt.app.terminal import Column, Json, field, fields, moment, plain, print_items, print_json, print_text
 
 
 def _ends(item: Json) -> str:
@@ -67,10 +67,7 @@ def tokens_make(
         "seconds": seconds,
     }
     made = node.post("tokens", body=body)
-    if as_json:
-        print_json(made)
-    else:
-        click.echo(made["token"])
+    print_text(made, as_json, made["token"])
 
 
 delete_command(tokens, "delete", "tokens/{id}", "deleted", "Take a token back, on every node within a second.")

@@ -6,7 +6,7 @@ import click
 
 from iot_mqtt.app.ctl.command import delete_command, list_command, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.terminal import Column, Json, field, fields, moment, plain, print_json
+from iot_mqtt.app.terminal import Column, Json, field, fields, moment, plain, print_text
 
 
 def _whom(item: Json) -> str:
@@ -43,10 +43,7 @@ list_command(bans, "bans", _BANS, "List bans. CAUSE: operator, or what a node ha
 def bans_add(node: Node, as_json: bool, **whom: object) -> None:
     """Ban whom all of the options fit. Who is there is disconnected; sessions stay."""
     made = node.post("bans", body=whom)
-    if as_json:
-        print_json(made)
-    else:
-        click.echo(made["id"])
+    print_text(made, as_json, made["id"])
 
 
 delete_command(bans, "remove", "bans/{id}", "removed", "Take a ban back.")

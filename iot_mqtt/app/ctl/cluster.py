@@ -27,6 +27,7 @@ from iot_mqtt.app.terminal import (
     print_form,
     print_items,
     print_json,
+    print_text,
     room,
     size,
     span,
@@ -292,14 +293,15 @@ def node_drain(node: Node, as_json: bool, rate: int | None, moved: bool, wait: b
         time.sleep(POLL_SECONDS)
         seen = node.get("node", "drain")
     bar.end()
-    _print_progress(seen, as_json)
+    print_text(seen, as_json, _line(seen))
 
 
 @drain_group.command("progress")
 @on_node
 def node_progress(node: Node, as_json: bool) -> None:
     """How far draining or rebalancing is."""
-    _print_progress(node.get("node", "drain"), as_json)
+    seen = node.get("node", "drain")
+    print_text(seen, as_json, _line(seen))
 
 
 @drain_group.command("resume")
@@ -314,13 +316,6 @@ def _warn_if_alone(node: Node) -> None:
     others = [one for one in node.get("cluster")["members"] if one["state"] in ("up", "deaf", "silent")]
     if not any(not one["draining"] for one in others):
         click.echo("there is no other node that takes clients: they have nowhere to go", err=True)
-
-
-def _print_progress(seen: Json, as_json: bool) -> None:
-    if as_json:
-        print_json(seen)
-    else:
-        click.echo(_line(seen))
 
 
 def _line(seen: Json) -> str:

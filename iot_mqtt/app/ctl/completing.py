@@ -33,7 +33,7 @@ _NAMES: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "retained": {"topic": ("retained", "topic")},
     "sessions": {"client": ("sessions", "client_id")},
     "shadow": {"target": ("devices", "name")},
-    "subscriptions": {"client": ("sessions", "client_id")},
+    "subscriptions": {"client": ("sessions", "client_id"), "client_id": ("sessions", "client_id")},
     "tokens": {"id": ("tokens", "id")},
     "users": {"user": ("users", "name")},
     "why": {"client": ("sessions", "client_id")},

@@ -11,7 +11,7 @@ import click
 
 from iot_mqtt.app.ctl.command import list_command, on_node, show_command
 from iot_mqtt.app.ctl.node import PAGE, Node
-from iot_mqtt.app.terminal import at, field, numbers, print_done, print_json
+from iot_mqtt.app.terminal import at, field, numbers, print_done, print_text
 
 
 @click.group()
@@ -95,7 +95,5 @@ def publish(node: Node, as_json: bool, topic: str, payload: str, **asked: Any) -
         "properties": {name: value for name, value in properties.items() if value is not None} or None,
     }
     found = node.post("publish", body=body)
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(f"matched {found['matched']}{' here, and others at other nodes' if found.get('elsewhere') else ''}")
+    others = " here, and others at other nodes" if found.get("elsewhere") else ""
+    print_text(found, as_json, f"matched {found['matched']}{others}")

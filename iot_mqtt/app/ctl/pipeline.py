@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,8 +9,8 @@ import click
 
 from iot_mqtt.app.ctl.command import first_option, on_node
 from iot_mqtt.app.ctl.node import Node
-from iot_mqtt.app.pipeline.status import screen
-from iot_mqtt.app.terminal import NODE, Column, field, moment, plain, print_form, print_items, print_json, size, span
+from iot_mqtt.app.pipeline.status import print_jobs
+from iot_mqtt.app.terminal import NODE, Column, field, moment, plain, print_items, size, span
 
 #: Characters of a payload in a line; with --json it is longer.
 _SHOWN = 60
@@ -26,13 +25,7 @@ def pipeline() -> None:
 @on_node
 def pipeline_status(node: Node, as_json: bool) -> None:
     """Rates, lag and watermark of each job, and whether it runs."""
-    found = node.listed("pipeline")
-    if as_json:
-        print_json(found)
-    elif found:
-        print_form(screen(found, time.time()))
-    else:
-        click.echo("no job ran yet: iot-mqtt pipeline run clean")
+    print_jobs(node.listed("pipeline"), as_json)
 
 
 def _device(one: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ from iot_mqtt.app.terminal import (
     plain,
     print_items,
     print_json,
+    print_text,
 )
 from iot_mqtt.uplink.desk import MAX_TRIED, TRIED
 from iot_mqtt.uplink.rules import Rule, rules_of
@@ -83,11 +84,7 @@ def uplink_reload(node: Node, as_json: bool) -> None:
     every node.
     """
     found = node.post("uplink", "reload", body={})
-    if as_json:
-        print_json(found)
-        return
-    for line in _reloaded(found):
-        click.echo(line)
+    print_text(found, as_json, "\n".join(_reloaded(found)))
 
 
 def _reloaded(found: Json) -> Iterator[str]:
@@ -151,11 +148,7 @@ def uplink_test(
         say_missing(node.missing)
     else:
         found = _tried_here(target, entries, Path(records_file), messages, minutes)
-    if target.as_json:
-        print_json(found)
-        return
-    for line in _report(found):
-        click.echo(line)
+    print_text(found, target.as_json, "\n".join(_report(found)))
 
 
 def _entries_of(path: str) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from iot_mqtt.app.ctl.command import limit_option, list_command, on_node
+from iot_mqtt.app.ctl.command import list_command, on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import NODE, Column, field, fields, number, numbers, plain, print_done, print_items
 
@@ -31,15 +31,14 @@ def subscriptions() -> None:
     """Subscriptions."""
 
 
-@subscriptions.command("list")
-@click.option("--client", help="Only of this client.")
-@_topic_option
-@limit_option
-@on_node
-def subscriptions_list(node: Node, as_json: bool, client: str | None, topic: str | None, limit: int | None) -> None:
-    """List subscriptions."""
-    found = node.items("subscriptions", query={"client_id": client, "topic": topic}, limit=limit)
-    print_items(_SUBSCRIPTIONS, found, as_json)
+list_command(
+    subscriptions,
+    "subscriptions",
+    _SUBSCRIPTIONS,
+    "List subscriptions.",
+    click.option("--client", "client_id", help="Only of this client."),
+    _topic_option,
+)
 
 
 @subscriptions.command("add")

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from iot_mqtt.app.ctl.command import on_node
+from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import Column, field, number, plain, print_items, size
 
@@ -59,7 +59,7 @@ def topics_top(node: Node, as_json: bool, by: str, limit: int) -> None:
 @topics.command("list")
 @click.argument("prefix", default="")
 @click.option("--contains", metavar="WORDS", help="Whole topics that have these words in them.")
-@click.option("--limit", type=click.IntRange(1), help="At most so many; without it, all.")
+@limit_option
 @on_node
 def topics_list(node: Node, as_json: bool, prefix: str, contains: str | None, limit: int | None) -> None:
     """List the level behind PREFIX (nothing: the first one)."""

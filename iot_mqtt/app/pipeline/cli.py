@@ -22,8 +22,7 @@ from iot_mqtt.app.pipeline import launching
 from iot_mqtt.app.pipeline.errors import PipelineError
 from iot_mqtt.app.pipeline.report.files import files_of
 from iot_mqtt.app.pipeline.settings import settings_of, text_of, uses_kafka, write_settings
-from iot_mqtt.app.pipeline.status import read_status, screen
-from iot_mqtt.app.terminal import print_form, print_json
+from iot_mqtt.app.pipeline.status import print_jobs, read_status
 
 #: Those that jobs write for readers.
 TABLES = ("clean", "invalid", "aggregate", "aggregate_late", "alarms")
@@ -118,13 +117,7 @@ def settings(config: Config, base: str | None) -> None:
 @with_config
 def status(config: Config, as_json: bool) -> None:
     """Rates, lag and watermark of each job, and whether it runs."""
-    jobs = [asdict(job) for job in read_status(pipeline_dir(config) / "status")]
-    if as_json:
-        print_json(jobs)
-    elif jobs:
-        print_form(screen(jobs, time.time()))
-    else:
-        click.echo("no job ran yet: iot-mqtt pipeline run clean")
+    print_jobs([asdict(job) for job in read_status(pipeline_dir(config) / "status")], as_json)
 
 
 @pipeline_group.command()

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
+
 from iot_mqtt.admin.pipeline_resources import JobStatus
-from iot_mqtt.app.terminal import moment, plain, span
+from iot_mqtt.app.terminal import moment, plain, print_form, print_json, span
 
 #: A job writes its file each second, and at the latest when a batch is over.
 STALE_SECONDS = 120.0
@@ -158,6 +160,16 @@ _NAMED = (
     ("raised", "alarms raised by"),
     ("commands_too_late", "commands too late of"),
 )
+
+
+def print_jobs(jobs: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    """What they say, as of now."""
+    if as_json:
+        print_json(jobs)
+    elif jobs:
+        print_form(screen(jobs, time.time()))
+    else:
+        click.echo("no job ran yet: iot-mqtt pipeline run clean")
 
 
 def screen(jobs: Sequence[Mapping[str, Any]], now: float) -> Iterator[tuple[str, str]]:
