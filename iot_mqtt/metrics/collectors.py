@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from iot_mqtt.metrics.families import FactsCollector, Family, counter, counters, gauge, gauges, labelled, samples
 from iot_mqtt.ports.devices import DeviceFigures, State
@@ -218,23 +217,19 @@ class WebhookFacts(Protocol):
     def failures(self) -> Mapping[str, int]: ...
 
 
-class WebhooksCollector(Collector):
+class WebhooksCollector(FactsCollector[Sequence[WebhookFacts]]):
     """One sample for each address, and for each reason."""
 
-    def __init__(self, facts: Callable[[], Iterable[WebhookFacts]]) -> None:
-        self._facts = facts
-
-    def collect(self) -> Iterator[Family]:
-        found = list(self._facts())
-        if not found:
+    def families(self, facts: Sequence[WebhookFacts]) -> Iterator[Family]:
+        if not facts:
             return
-        waiting = [((hook.name,), hook.waiting) for hook in found]
+        waiting = [((hook.name,), hook.waiting) for hook in facts]
         yield samples(GaugeMetricFamily, "webhook_waiting_events", "Events that wait.", ("webhook",), waiting)
-        sent = [((hook.name,), hook.sent) for hook in found]
+        sent = [((hook.name,), hook.sent) for hook in facts]
         yield samples(CounterMetricFamily, "webhook_sent_events", "Events that were taken.", ("webhook",), sent)
-        dropped = [(hook.name, {**dict.fromkeys(_DROPS, 0), **hook.dropped}) for hook in found]
+        dropped = [(hook.name, {**dict.fromkeys(_DROPS, 0), **hook.dropped}) for hook in facts]
         yield _by_reason("webhook_dropped_events", "Events that were told nobody, by reason.", dropped)
-        failures = [(hook.name, hook.failures) for hook in found]
+        failures = [(hook.name, hook.failures) for hook in facts]
         yield _by_reason("webhook_failures", "Requests that are made again, by reason.", failures)
 
 

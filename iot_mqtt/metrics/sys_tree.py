@@ -37,13 +37,13 @@ class Load:
                 self._take(name, (total - self._before[name]) * 60.0 / elapsed, elapsed)
         self._before, self._sampled_at = totals, now
 
-    def topics(self) -> list[tuple[str, str]]:
+    def topics(self) -> dict[str, str]:
         """The topics below ``load``, without the root."""
-        return [
-            (f"load/{name}/{minutes}min", f"{average:.2f}")
+        return {
+            f"load/{name}/{minutes}min": f"{average:.2f}"
             for name, averages in self._averages.items()
             for minutes, average in zip(MINUTES, averages, strict=True)
-        ]
+        }
 
     def _take(self, name: str, per_minute: float, elapsed: float) -> None:
         averages = self._averages.setdefault(name, [0.0] * len(MINUTES))
@@ -56,25 +56,19 @@ def sys_tree(
     counters: Counters, facts: BrokerInfo, now: float, load: Load | None = None, log: LogInfo | None = None
 ) -> list[tuple[bytes, bytes]]:
     """Topic and payload of every leaf. ``now`` is wall-clock seconds; ``load`` adds what needs a memory."""
-    pairs = _node(facts, now) + _figures(facts) + _counted(counters)
+    leaves = _node(facts, now) | _counted(counters)
     if log is not None:
-        pairs += _room(log)
+        leaves |= _room(log)
     if load is not None:
-        pairs.append(("clients/maximum", str(load.clients_maximum)))
-        pairs += load.topics()
-    return [((ROOT + name).encode(), value.encode()) for name, value in pairs]
+        leaves |= {"clients/maximum": load.clients_maximum, **load.topics()}
+    return [((ROOT + name).encode(), str(value).encode()) for name, value in leaves.items()]
 
 
-def _node(facts: BrokerInfo, now: float) -> list[tuple[str, str]]:
-    return [
-        ("version", f"iot-mqtt version {facts.version}"),
-        ("node", facts.node_id),
-        ("uptime", f"{max(0, int(now - facts.started_at))} seconds"),
-    ]
-
-
-def _figures(facts: BrokerInfo) -> list[tuple[str, str]]:
-    figures = {
+def _node(facts: BrokerInfo, now: float) -> dict[str, object]:
+    return {
+        "version": f"iot-mqtt version {facts.version}",
+        "node": facts.node_id,
+        "uptime": f"{max(0, int(now - facts.started_at))} seconds",
         "clients/connected": facts.clients,
         "clients/disconnected": max(0, facts.sessions - facts.clients),
         "clients/total": max(facts.sessions, facts.clients),
@@ -85,22 +79,21 @@ def _figures(facts: BrokerInfo) -> list[tuple[str, str]]:
         "messages/inflight": facts.inflight,
         "clients/paused": facts.paused,
     }
-    return [(name, str(value)) for name, value in figures.items()]
 
 
-def _room(log: LogInfo) -> list[tuple[str, str]]:
-    figures = {
+def _room(log: LogInfo) -> dict[str, object]:
+    return {
         "store/messages/bytes": log.bytes,
         "disk/used": log.disk_used,
         "disk/limit": log.disk_limit,
         "disk/free": log.disk_free,
         "disk/alarm": log.disk_level,
     }
-    return [(name, str(value)) for name, value in figures.items()]
 
 
-def _counted(counters: Counters) -> list[tuple[str, str]]:
-    counted = {
+def _counted(counters: Counters) -> dict[str, object]:
+    by_reason = {f"publish/messages/dropped/{reason}": count for reason, count in sorted(counters.dropped.items())}
+    return {
         "messages/received": sum(counters.packets_received.values()),
         "messages/sent": sum(counters.packets_sent.values()),
         "publish/messages/received": counters.messages_received,
@@ -111,11 +104,8 @@ def _counted(counters: Counters) -> list[tuple[str, str]]:
         "bytes/sent": counters.bytes_sent,
         "connections/opened": counters.connections_opened,
         "connections/refused": sum(counters.connects_refused.values()),
+        **by_reason,
     }
-    pairs = [(name, str(value)) for name, value in counted.items()]
-    return pairs + [
-        (f"publish/messages/dropped/{reason}", str(count)) for reason, count in sorted(counters.dropped.items())
-    ]
 
 
 def _load_totals(counters: Counters) -> dict[str, int]:
