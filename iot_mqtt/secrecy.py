@@ -55,6 +55,11 @@ def masked(name: str, value: object) -> object:
     return masked_text(value) if isinstance(value, str) else value
 
 
+def masked_key(key: str, value: object) -> object:
+    """The same under a key of the configuration, such as ``auth.jwt.secret``: its last word names the value."""
+    return masked(key.rpartition(".")[2], value)
+
+
 def masked_text(text: str) -> str:
     """A text without what looks like a secret in it."""
     return _USERINFO.sub(rf"\g<scheme>{MASK}@", _LOOKS.sub(MASK, text))

@@ -10,7 +10,7 @@ from typing import Any, Final
 from iot_mqtt.app.config import schema
 from iot_mqtt.app.config.sections import Config, ListenerConfig
 from iot_mqtt.app.dotted import nested
-from iot_mqtt.secrecy import masked
+from iot_mqtt.secrecy import masked_key
 
 #: With a listener of which nobody has said anything.
 _ANY: Final = Config(listeners={"any": ListenerConfig()})
@@ -58,8 +58,7 @@ def defaults() -> Config:
 def differences(one: Config, other: Config) -> Iterator[tuple[str, object, object]]:
     """The same with both values, as they may be printed. Two secrets that differ are two masks."""
     for key in differing(one, other):
-        name = key.rpartition(".")[2]
-        yield key, masked(name, _value(one, key)), masked(name, _value(other, key))
+        yield key, masked_key(key, _value(one, key)), masked_key(key, _value(other, key))
 
 
 def with_keys(base: Config, keys: Iterable[str], source: Config) -> Config:

@@ -14,7 +14,7 @@ from iot_mqtt.app.config.reading import LoadedConfig, default_of
 from iot_mqtt.app.config.secret_files import SUFFIX, is_for_file, secret_behind
 from iot_mqtt.app.config.sections import known_listeners
 from iot_mqtt.app.config.values import describe
-from iot_mqtt.secrecy import masked
+from iot_mqtt.secrecy import masked_key
 
 _HEAD = """\
 # Configuration of iot-mqtt: every key with its default. Lines that begin with `#` and a key are those defaults;
@@ -47,7 +47,7 @@ def shown(loaded: LoadedConfig) -> str:
             continue
         origin = loaded.origin(key)
         note = f"  # {origin}" if str(origin) != "default" else ""
-        lines.append(f"{indent}{name}: {value_text(masked(name, loaded.value(key)))}{note}\n")
+        lines.append(f"{indent}{name}: {value_text(masked_key(key, loaded.value(key)))}{note}\n")
     return "".join(lines)
 
 
@@ -60,17 +60,16 @@ def explained(loaded: LoadedConfig, key: str) -> str | None:
         return None
     if schema.is_section(hint):
         return _explained_section(loaded, key)
-    name = key.rpartition(".")[2]
     rows = [("from", str(loaded.origin(key)))]
     for setting in reversed(loaded.written.get(key, ())[:-1]):
-        rows.append(("overrides", f"{setting.origin} = {value_text(masked(name, setting.value))}"))
+        rows.append(("overrides", f"{setting.origin} = {value_text(masked_key(key, setting.value))}"))
     if loaded.origin(key).layer is not Layer.DEFAULT and key in loaded.derived:
         rows.append(("overrides", f"{loaded.derived[key].origin} = {value_text(loaded.derived[key].value)}"))
     rows.append(("type", _type(key, hint)))
     rows.append(("default", value_text(default_of(key))))
     table = "".join(f"  {label:<10} {text}\n" for label, text in rows)
     meaning = textwrap.fill(document(key), 100, initial_indent="  ", subsequent_indent="  ")
-    return f"{key} = {value_text(masked(name, loaded.value(key)))}\n{table}\n{meaning}\n"
+    return f"{key} = {value_text(masked_key(key, loaded.value(key)))}\n{table}\n{meaning}\n"
 
 
 def document(key: str) -> str:
@@ -84,7 +83,7 @@ def _explained_section(loaded: LoadedConfig, key: str) -> str:
     below = [leaf for leaf in schema.keys(loaded.config.listeners) if leaf.startswith(f"{key}.")]
     lines = []
     for leaf in below:
-        value = value_text(masked(leaf.rpartition(".")[2], loaded.value(leaf)))
+        value = value_text(masked_key(leaf, loaded.value(leaf)))
         lines.append(f"  {leaf} = {value}  ({loaded.origin(leaf)})\n")
     return f"{document(key)}\n\n{''.join(lines)}"
 

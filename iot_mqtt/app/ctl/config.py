@@ -15,7 +15,7 @@ from iot_mqtt.app.ctl.command import limit_option, on_node
 from iot_mqtt.app.ctl.listeners import assignment
 from iot_mqtt.app.ctl.node import Node
 from iot_mqtt.app.terminal import Column, Json, fields, print_form, print_items, print_json
-from iot_mqtt.secrecy import masked
+from iot_mqtt.secrecy import masked_key
 
 _KEYS = (
     *fields(key="KEY"),
@@ -116,7 +116,7 @@ def config_diff(node: Node, as_json: bool, file: str, sets: tuple[str, ...]) -> 
 
 
 def _differences(node: Node, written: Config) -> Iterator[tuple[str, object, object]]:
-    here = {key: masked(key.rpartition(".")[2], value_of(written, key)) for key in schema.keys(written.listeners)}
+    here = {key: masked_key(key, value_of(written, key)) for key in schema.keys(written.listeners)}
     there = {item["key"]: item["value"] for item in node.items("config", query={}, limit=None)}
     for key in dict.fromkeys((*here, *there)):
         before, now = there.get(key), here.get(key)

@@ -46,7 +46,7 @@ from iot_mqtt.app.node.live_keys import LiveKeys
 from iot_mqtt.errors import Unavailable
 from iot_mqtt.plugins.settings import PluginSettings
 from iot_mqtt.ports.alarms import Alarm, AlarmKind
-from iot_mqtt.secrecy import masked
+from iot_mqtt.secrecy import masked_key
 from iot_mqtt.uplink.desk import RulesRefused
 
 log = logging.getLogger(__name__)
@@ -132,11 +132,10 @@ class Configuration:
         hint = schema.find(key, names)
         if hint is None or schema.is_section(hint):
             return None
-        name, default = key.rpartition(".")[2], default_of(key)
-        layers = [LayerInfo("default", "default", masked(name, default))]
+        layers = [LayerInfo("default", "default", masked_key(key, default_of(key)))]
         if self.loaded is not None:
             layers += [
-                LayerInfo(_WORDS[one.origin.layer], str(one.origin), masked(name, one.value))
+                LayerInfo(_WORDS[one.origin.layer], str(one.origin), masked_key(key, one.value))
                 for one in self.loaded.written.get(key, ())
             ]
         return KeyDetail(self._info(key), document(key), layers)
@@ -152,20 +151,15 @@ class Configuration:
             written = value if written is ABSENT else written
             origin = self.loaded.origin(key)
             layer, where = _WORDS[origin.layer], str(origin)
-        name = key.rpartition(".")[2]
         restart = written != value and not (key.endswith(".port") and written == 0)
-        default = masked(name, default_of(key))
-        return KeyInfo(key, masked(name, value), layer, where, is_live(key), restart, masked(name, written), default)
+        shown, there, default = (masked_key(key, one) for one in (value, written, default_of(key)))
+        return KeyInfo(key, shown, layer, where, is_live(key), restart, there, default)
 
     def _layer_of(self, listener: str) -> str:
-        found = [] if self.loaded is None else [one for one in self.loaded.written if _is_of(one, listener)]
-        if listener in known_listeners() or not found or self.loaded is None:
-            return "default" if not found or self.loaded is None else _WORDS[self._highest(found)]
-        return _WORDS[self._highest(found)]
-
-    def _highest(self, keys: Iterable[str]) -> Layer:
-        assert self.loaded is not None
-        return max(self.loaded.origin(key).layer for key in keys)
+        """The highest that has a key of it."""
+        loaded = self.loaded
+        layers = () if loaded is None else (loaded.origin(key).layer for key in loaded.written if _is_of(key, listener))
+        return _WORDS[max(layers, default=Layer.DEFAULT)]
 
     # Changes.
 
@@ -414,8 +408,7 @@ def _is_chosen(key: str, written: Config) -> bool:
 
 
 def _change(key: str, before: Config, now: Config) -> Changed:
-    name = key.rpartition(".")[2]
-    return Changed(key, masked(name, value_of(before, key)), masked(name, value_of(now, key)))
+    return Changed(key, masked_key(key, value_of(before, key)), masked_key(key, value_of(now, key)))
 
 
 def _is_of(key: str, listener: str) -> bool:
