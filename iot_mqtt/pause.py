@@ -10,7 +10,7 @@ from iot_mqtt.ports.clock import Clock
 
 
 def pause(clock: Clock, seconds: float) -> Deferred[None]:
-    """Fires so much later; after 0 seconds when everybody else had a turn. Nothing ends it sooner."""
-    over: Deferred[None] = Deferred()
-    clock.call_later(seconds, partial(over.callback, None))
+    """Fires so much later, unless it is cancelled; after 0 seconds when everybody else had a turn."""
+    over: Deferred[None] = Deferred(lambda _: timer.cancel())
+    timer = clock.call_later(seconds, partial(over.callback, None))
     return over

@@ -22,6 +22,7 @@ from twisted.python.failure import Failure
 
 from iot_mqtt import __version__
 from iot_mqtt.auth.web import Web, WebError
+from iot_mqtt.pause import pause
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.tracing import Span, TracesSettings
 
@@ -131,7 +132,7 @@ class TraceExport:
 
     async def _send(self) -> None:
         """All that waits. A batch stays in the queue until it was taken or refused."""
-        pause = AGAIN
+        later = AGAIN
         while self._queue and not self._closed:
             batch = [self._queue[place] for place in range(min(AT_ONCE, len(self._queue)))]
             why = await self._post(batch)
@@ -141,19 +142,19 @@ class TraceExport:
             if why is None:
                 for _ in batch:
                     self._queue.popleft()
-                pause = AGAIN
+                later = AGAIN
                 continue
             if self._ending:
                 return
-            if pause == AGAIN:
+            if later == AGAIN:
                 log.warning("spans are not taken, they wait: %s", why)
             self.retries += 1
             self._pausing = True
             try:
-                await self._wait(pause)
+                await pause(self._clock, later)
             finally:
                 self._pausing = False
-            pause = min(2 * pause, AGAIN_AT_MOST)
+            later = min(2 * later, AGAIN_AT_MOST)
 
     async def _post(self, batch: Sequence[Span]) -> str | None:
         """None: it need not be sent again. Else why it must be."""
@@ -170,11 +171,6 @@ class TraceExport:
         self.dropped["refused"] += rejected
         self.sent += len(batch) - rejected
         return None
-
-    def _wait(self, seconds: float) -> Deferred[None]:
-        waiting: Deferred[None] = Deferred(lambda _: timer.cancel())
-        timer = self._clock.call_later(seconds, lambda: waiting.callback(None))
-        return waiting
 
     def _body(self, batch: Sequence[Span]) -> bytes:
         spans = {"scope": {"name": "iot-mqtt", "version": __version__}, "spans": [_span(one) for one in batch]}

@@ -21,12 +21,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
 from iot_mqtt.app.config.webhooks import WebhookEntry, secret_of, webhook_of
 from iot_mqtt.app.node.webhook_spool import Entry, Spool, Spools
 from iot_mqtt.auth.web import AgentWeb, Web, WebError
+from iot_mqtt.pause import pause
 from iot_mqtt.ports.alarms import Alarm, AlarmKind
 from iot_mqtt.ports.clock import Clock, Timer
 from iot_mqtt.ports.events import Event, Events
@@ -212,7 +213,7 @@ class Webhook:
         headers = {"Content-Type": "application/json"}
         if self._secret is not None:
             headers["X-Iot-Mqtt-Signature"] = f"sha256={hmac.new(self._secret, body, 'sha256').hexdigest()}"
-        pause, tries = FIRST_PAUSE, 0
+        later, tries = FIRST_PAUSE, 0
         while (again := await self._post(body, headers)) is not None and not self._closed:
             reason, text = again
             self.failures[reason] += 1
@@ -221,9 +222,8 @@ class Webhook:
             tries += 1
             self._again = True
             self._spool.sync(self._left)
-            if not await self._pause(pause):
-                return
-            pause = min(pause * 2, LONGEST_PAUSE)
+            await pause(self._clock, later)
+            later = min(later * 2, LONGEST_PAUSE)
         if tries and not self._closed:
             log.warning("%s answers again", self._of)
 
@@ -243,16 +243,6 @@ class Webhook:
             self.dropped["refused"] += len(self._posted)
             log.warning("%s refuses %d events: status %d", self._of, len(self._posted), status)
         return None
-
-    async def _pause(self, seconds: float) -> bool:
-        """False: the node ends meanwhile."""
-        waiting: Deferred[None] = Deferred(lambda _: timer.cancel())
-        timer = self._clock.call_later(seconds, lambda: waiting.callback(None))
-        try:
-            await waiting
-        except CancelledError:
-            return False
-        return True
 
 
 class Webhooks:
