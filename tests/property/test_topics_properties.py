@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +25,7 @@ from iot_mqtt.topics.route import Route
 from iot_mqtt.topics.sorted_topics import Effort, SortedTopics
 from iot_mqtt.topics.trie import FilterTrie
 from iot_mqtt.values import Message, Subscription
+from tests.unit.topics.receivers import Client
 
 # Few and treacherous levels: empty ones, "$", and neighbours of "/" in byte order.
 LEVELS = st.sampled_from(["", "a", "b", "a-", "a0", "$x", "é"])
@@ -145,14 +145,6 @@ def test_what_an_inner_filter_matches_its_outer_one_matches(outer: str, inner: s
     assert covers(inner, inner)
     if covers(outer, inner) and matches(inner, topic):
         assert matches(outer, topic)
-
-
-@dataclass(eq=False)
-class Client:
-    """The least that can receive."""
-
-    client_id: str
-    inflight_count: int = 0
 
 
 CLIENTS = [Client(f"c{number}") for number in range(4)]

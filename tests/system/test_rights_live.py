@@ -5,7 +5,6 @@ The broker looks at its files more often than by default, so that the tests wait
 
 from __future__ import annotations
 
-import itertools
 import json
 import subprocess
 import time
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from systemkit import wire
 from systemkit.access import attempt, denied, enter, password_of
+from systemkit.cross import unique
 from systemkit.forking import clean_environment
 from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess, our_command
@@ -32,12 +32,6 @@ RELOAD_SECONDS = 0.1
 #: What is promised, and air for a machine that does other things as well.
 PROMISED, AIR = 1.0, 3.0
 BASE = "[user feeder]\nallow all #\nallow all $edge/#\n[user bob]\nallow all #\n"
-_serial = itertools.count(1)
-
-
-def unique(name: str) -> str:
-    """A client id or topic level that no other test has."""
-    return f"{name}-{next(_serial)}"
 
 
 class Site:

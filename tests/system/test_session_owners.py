@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import queue
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from systemkit import wire
 from systemkit.access import ANONYMOUS, attempt, denied, enter, password_of
+from systemkit.cross import unique
 from systemkit.plain import Plain
 from systemkit.process import MOSQUITTO, BrokerProcess
 from systemkit.starting import brokers
@@ -48,12 +48,6 @@ deny client plc-*
 [anonymous]
 allow all public/#
 """
-_serial = itertools.count(1)
-
-
-def unique(name: str) -> str:
-    """A client id or topic level that no other test has."""
-    return f"{name}-{next(_serial)}"
 
 
 @pytest.fixture(scope="module")

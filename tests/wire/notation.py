@@ -29,6 +29,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .packets import varint
+
 _TOKEN = re.compile(
     r"""\s*(?:(?P<open>[35]\{|\[|\()|(?:(?P<text>s?"[^"]*")|(?P<close>[\])}])|(?P<word>\.\.\.|\*|p\?|p|ok|v|n)"""
     r"""|(?P<hex>(?:[0-9a-fA-F]{2})+)(?:\^(?P<times>\d+))?)(?=\s|$|[\])}]))"""
@@ -118,7 +120,7 @@ def build(nodes: tuple[Node, ...]) -> bytes:
             out += node.value
         elif isinstance(node, Sized):
             inside = build(node.inside)
-            out += (_varint(len(inside)) if node.bracket == "[" else len(inside).to_bytes(2, "big")) + inside
+            out += (varint(len(inside)) if node.bracket == "[" else len(inside).to_bytes(2, "big")) + inside
         else:
             raise ValueError(f"{node.word!r} has a place in what is expected only")
     return out
@@ -167,12 +169,3 @@ def _sized(bracket: str, data: bytes, at: int) -> tuple[bytes | None, int]:
     if at + length > len(data):
         return None, at
     return data[at : at + length], at + length
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while True:
-        number, low = divmod(number, 128)
-        out.append(low | (0x80 if number else 0))
-        if not number:
-            return bytes(out)

@@ -73,6 +73,7 @@ def token_of(user: str, ends: float, *groups: str) -> bytes:
 
 
 def unique(name: str) -> str:
+    """A client id or topic level that no other test has."""
     return f"{name}-{next(_serial)}"
 
 

@@ -21,6 +21,7 @@ from iot_mqtt.grid.faults import Damaged, OpenFault
 from iot_mqtt.native import write_at
 from iot_mqtt.whole_files import sync_directory
 from tests.contract.logfile import logs, snapshot, used, written
+from tests.unit.grid.enginekit import engine
 
 PAGE = 4096
 
@@ -213,10 +214,6 @@ def test_of_two_segments_with_one_number_neither_has_a_record(
 
 
 # With an engine in front.
-
-
-def engine(directory: Path) -> Engine:
-    return Engine(directory, pause=lambda seconds: None)
 
 
 def entries(directory: Path) -> list[bytes]:

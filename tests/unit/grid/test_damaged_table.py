@@ -12,12 +12,9 @@ from iot_mqtt.errors import Corrupt
 from iot_mqtt.grid.engine import Engine
 from iot_mqtt.grid.faults import Damaged
 from iot_mqtt.ports.alarms import Alarm, AlarmKind
+from tests.unit.grid.enginekit import engine
 
 COUNT = 200
-
-
-def engine(directory: Path) -> Engine:
-    return Engine(directory, pause=lambda seconds: None)
 
 
 def table(directory: Path) -> Path:

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from iot_mqtt.topics.match import Match
 from iot_mqtt.topics.memo import Memo
 from iot_mqtt.topics.route import Route
 from iot_mqtt.values import Subscription
-
-
-@dataclass(eq=False)
-class Client:
-    """The least that can receive."""
-
-    client_id: str = "c"
-    inflight_count: int = 0
+from tests.unit.topics.receivers import Client
 
 
 def counting(limit: int, size: Callable[[bytes], int] = lambda _: 0) -> tuple[Memo[Client], list[bytes]]:

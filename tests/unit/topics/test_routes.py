@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from iot_mqtt.topics import Match, Routes, Sticky, merged
 from iot_mqtt.values import Subscription
-
-
-@dataclass(eq=False)
-class Client:
-    """The least that can receive."""
-
-    client_id: str
-    inflight_count: int = 0
+from tests.unit.topics.receivers import Client
 
 
 def subscribed(*pairs: tuple[Client, Subscription]) -> Routes[Client]:

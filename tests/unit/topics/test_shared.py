@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import pytest
 
 from iot_mqtt.topics import POLICIES, HashClient, HashTopic, LeastInflight, Policy, RoundRobin, SharedGroup, Sticky
 from iot_mqtt.topics.route import Route
 from iot_mqtt.values import Subscription
-
-
-@dataclass(eq=False)
-class Client:
-    """The least that can receive."""
-
-    client_id: str
-    inflight_count: int = 0
+from tests.unit.topics.receivers import Client
 
 
 def group_of(policy: Policy[Client], count: int = 4) -> tuple[SharedGroup[Client], list[Client]]:

@@ -7,17 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from iot_mqtt.app.config import ConfigError, load_config
 from iot_mqtt.app.config.loopback import is_loopback
-
-
-def refusals(*sets: str) -> list[str]:
-    """What is said about a configuration made of these; nothing if it could be served."""
-    try:
-        load_config(None, sets, {})
-    except ConfigError as error:
-        return [str(problem) for problem in error.problems]
-    return []
+from tests.unit.app.config.configkit import refusals
 
 
 @pytest.mark.parametrize(

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from iot_mqtt.app.config import ConfigError, load_config, read_config
+from iot_mqtt.app.config import read_config
 from iot_mqtt.app.config.text import explained, shown
 from iot_mqtt.uplink.kafka.settings import producing
+from tests.unit.app.config import configkit
 
 KAFKA = "uplink.kind=kafka"
 OPTIONS = "uplink.kafka.options"
 
 
-def refusals(*sets: str) -> list[str]:
-    """What is said about a configuration made of these; nothing if it could be served."""
-    try:
-        load_config(None, (KAFKA, *sets), {})
-    except ConfigError as error:
-        return [str(problem) for problem in error.problems]
-    return []
+refusals = partial(configkit.refusals, KAFKA)
 
 
 @pytest.mark.parametrize(

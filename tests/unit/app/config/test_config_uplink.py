@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iot_mqtt.app.config import ConfigError, load_config
-
-
-def refusals(*sets: str) -> list[str]:
-    try:
-        load_config(None, sets, {})
-    except ConfigError as error:
-        return [str(problem) for problem in error.problems]
-    return []
+from tests.unit.app.config.configkit import refusals
 
 
 def test_one_key_is_enough() -> None:
