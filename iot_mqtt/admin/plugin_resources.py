@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Awaitable
+from functools import partial
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -16,6 +17,8 @@ from iot_mqtt.admin.shapes import Json
 from iot_mqtt.plugins.info import CheckReport, PluginError, PluginInfo, PluginPart
 
 T = TypeVar("T")
+#: Each node has its own.
+_change = partial(post, role=Role.ADMIN, spread="one")
 
 
 class PluginResources(Resource):
@@ -28,13 +31,11 @@ class PluginResources(Resource):
     def _list(self, call: Call) -> Page:
         return call.page_of(self._plugins.info(), lambda one: one.name)
 
-    @post(
+    @_change(
         "plugins",
         "Take in a wheel with this hash on the node's machine; nothing that runs is changed.",
         "Installed",
         "PluginPath",
-        role=Role.ADMIN,
-        spread="one",
     )
     async def _install(self, call: Call) -> Json:
         with call.json() as fields:
@@ -45,13 +46,11 @@ class PluginResources(Resource):
             raise bad_request("sha256 must be the hash of the wheel that may be installed")
         return {"items": await _told(self._plugins.install(path, sha256))}
 
-    @post(
+    @_change(
         "plugins/wheels",
         "Take in a wheel that is sent, if it has this hash; nothing that runs is changed.",
         "Installed",
         "PluginWheel",
-        role=Role.ADMIN,
-        spread="one",
     )
     async def _take_in(self, call: Call) -> Json:
         with call.json() as fields:
@@ -64,13 +63,11 @@ class PluginResources(Resource):
             raise bad_request(f"content_base64 is no base64: {error}") from error
         return {"items": await _told(self._plugins.take_in(wheel, filename, sha256))}
 
-    @post(
+    @_change(
         "plugins/{name}/check",
         "Hold a version, or the one that came last, against the codec kit, in a sandbox; takes up to some minutes.",
         "CheckReport",
         "PluginVersion",
-        role=Role.ADMIN,
-        spread="one",
     )
     async def _check(self, call: Call) -> CheckReport:
         with call.json() as fields:
@@ -85,7 +82,7 @@ class PluginResources(Resource):
                 return one
         raise not_found(f"there is no plugin {name!r}")
 
-    @post("plugins/{name}/enable", "Load it.", "Plugin", "PluginIsolation", role=Role.ADMIN, spread="one")
+    @_change("plugins/{name}/enable", "Load it.", "Plugin", "PluginIsolation")
     async def _enable(self, call: Call) -> PluginInfo:
         with call.json() as fields:
             isolation = fields.text("isolation")
@@ -93,35 +90,20 @@ class PluginResources(Resource):
             raise bad_request("isolation must be inline or process")
         return await _told(self._plugins.enable(call.path["name"], isolation))
 
-    @post(
-        "plugins/{name}/disable",
-        "Let no connections in, and ask those that are there to close.",
-        "Plugin",
-        role=Role.ADMIN,
-        spread="one",
-    )
+    @_change("plugins/{name}/disable", "Let no connections in, and ask those that are there to close.", "Plugin")
     async def _disable(self, call: Call) -> PluginInfo:
         return await _told(self._plugins.disable(call.path["name"]))
 
-    @post(
+    @_change(
         "plugins/{name}/reload",
         "New connections use the version that came last; others finish on theirs, or are asked to close.",
         "Plugin",
         "PluginReload",
-        role=Role.ADMIN,
-        spread="one",
     )
     async def _reload(self, call: Call) -> PluginInfo:
         return await _told(self._plugins.reload(call.path["name"], drain=_drain(call)))
 
-    @post(
-        "plugins/{name}/rollback",
-        "New connections use the version from before.",
-        "Plugin",
-        "PluginReload",
-        role=Role.ADMIN,
-        spread="one",
-    )
+    @_change("plugins/{name}/rollback", "New connections use the version from before.", "Plugin", "PluginReload")
     async def _rollback(self, call: Call) -> PluginInfo:
         return await _told(self._plugins.rollback(call.path["name"], drain=_drain(call)))
 

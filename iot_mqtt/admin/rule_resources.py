@@ -47,13 +47,7 @@ class RuleResources(Resource):
     async def _delete(self, call: Call) -> None:
         await delete_of(self._desk, call, _nothing(call))
 
-    @post(
-        "auth/may",
-        "Whether a client may do something, and by which rule.",
-        "RightAnswer",
-        "RightQuestion",
-        role=Role.OPERATOR,
-    )
+    @post("auth/may", "Whether a client may do something, and by which rule.", "RightAnswer", "RightQuestion")
     def _may(self, call: Call) -> Answer:
         with call.json() as fields:
             user, client_id, address = fields.text("user"), fields.text("client_id") or "", fields.text("address") or ""
