@@ -252,17 +252,10 @@ class Client:
 
     def closed(self, timeout: float | None = None) -> list[Packet]:
         """Wait until the broker closes; returns what it sent before."""
-        end = time.monotonic() + (self.deadline if timeout is None else timeout)
-        found = list(self.pending)
-        self.pending.clear()
-        while True:
-            try:
-                packet = self._read(end)
-            except TimeoutError:
-                raise Mismatch(f"expected a close, the connection stays open{self._came(found)}") from None
-            if packet is None:
-                return found
-            found.append(packet)
+        found = self.heard(self.deadline if timeout is None else timeout)
+        if not self._ended:
+            raise Mismatch(f"expected a close, the connection stays open{self._came(found)}")
+        return found
 
     def refused(self, *reasons: int, lenient: bool = False, timeout: float | None = None) -> None:
         """The answer to a bad packet: v5 DISCONNECT with one of the reasons and close; before v5 just close.
