@@ -54,7 +54,10 @@ def _hashing(_: click.Context, __: click.Parameter, value: str | None) -> str | 
         try:
             salted_hashes.decoy(value)
         except ValueError as error:
-            raise click.BadParameter(f"{value} is none of EMQX's that can be verified here") from error
+            text = (
+                f"{value} is none of EMQX's that can be verified here; without --hash its users are left out, and named"
+            )
+            raise click.BadParameter(text) from error
     return value
 
 

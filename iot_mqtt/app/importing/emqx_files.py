@@ -24,16 +24,20 @@ from typing import Any
 
 from iot_mqtt.app.importing.emqx_archive import SUFFIXES, read_archive
 from iot_mqtt.app.importing.imported import Imported, Refused
-from iot_mqtt.auth import salted_hashes
+from iot_mqtt.auth import kinds, salted_hashes
 from iot_mqtt.auth.acl import parse_rule
 from iot_mqtt.auth.files import FileError, read_text
-from iot_mqtt.auth.users import check_name, parse_users
+from iot_mqtt.auth.users import check_name
 from iot_mqtt.errors import MqttError
+from iot_mqtt.ports.json_reader import read_json
 
 _PLACES = {"${clientid}": "%c", "${username}": "%u", "%c": "%c", "%u": "%u"}
 _ACTIONS = {"publish": ("publish",), "subscribe": ("read",), "all": ("publish", "read")}
 #: Further conditions of a rule, which have no word here.
 _CONDITIONS = ("ipaddr", "username_re", "clientid_re", "listener_re", "zone_re", "listener", "zone", "conditions")
+#: What leaves somebody no right.
+_NOTHING = ("deny publish #", "deny read #")
+_IN_THE_CLEAR = "its password is in the clear, which is not taken over: give it a new one with iot-mqtt passwd"
 _OF_BANS = {"clientid": "--client", "username": "--user", "peerhost": "--address", "peerhost_net": "--address"}
 
 Json = Mapping[str, Any]
@@ -75,19 +79,24 @@ class _Answer:
         )
 
 
-def _read(path: str) -> tuple[list[Json], Json]:
+def _read(path: str) -> tuple[Sequence[object], Json]:
     """Records, and what an answer of the API says of its pages."""
     meta: object = None
     try:
-        text = read_text(path)
+        text = read_text(path).removeprefix("\ufeff")
+        if not text.strip():
+            raise Refused(f"{path}: is empty")
         if path.endswith(".csv"):
             return list(csv.DictReader(io.StringIO(text))), {}
-        value = json.loads(text)
-    except (FileError, ValueError, csv.Error) as error:
-        raise Refused(f"{path}: {error}") from error
+        value = read_json(text.encode())
+    except FileError as error:
+        raise Refused(str(error)) from error
+    except (ValueError, csv.Error) as error:
+        place = f": {error.__cause__}" if isinstance(error.__cause__, json.JSONDecodeError) else ""
+        raise Refused(f"{path}: {error}{place}") from error
     if isinstance(value, Mapping):
         meta, value = value.get("meta"), value.get("data", [value])
-    if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
+    if not isinstance(value, list):
         raise Refused(f"{path}: is no list of objects")
     return value, meta if isinstance(meta, Mapping) else {}
 
@@ -101,13 +110,14 @@ class _Reading:
         #: By what names a record in it.
         self._answers: dict[str, _Answer] = {}
 
-    def count(self, path: str, items: Sequence[Json], meta: Json) -> None:
+    def count(self, path: str, items: Sequence[object], meta: Json) -> None:
         """Note what a file has of all that there is."""
         if not meta:
             return
         told = meta.get("count")
         size = told if isinstance(told, int) else 0
-        of = next((key for key in ("user_id", "as", "username", "clientid") if items and key in items[0]), "")
+        named = [one for one in items if isinstance(one, Mapping)]
+        of = next((key for one in named for key in ("user_id", "as", "username", "clientid") if key in one), "")
         answer = self._answers.setdefault(of, _Answer())
         answer.path, answer.size = path, max(answer.size, size)
         answer.found.update(json.dumps(item, sort_keys=True) for item in items)
@@ -118,16 +128,18 @@ class _Reading:
         for items in read_archive(path, lambda text: self._note(f"{path}: {text}")):
             self.take(path, items)
 
-    def take(self, path: str, items: Sequence[Json]) -> None:
-        """What one file has."""
-        if not items:
-            return
-        takers = {("user_id", "password_hash"): self._users, ("rules",): self._rules, ("as", "who"): self._bans}
-        for keys, take in takers.items():
-            if all(key in one for one in items for key in keys):
-                take(path, items)
-                return
-        raise Refused(f"{path}: has neither users with password_hash, nor rules, nor bans of EMQX")
+    def take(self, path: str, items: Sequence[object]) -> None:
+        """What one file has. A record that is none costs the others nothing."""
+        wrong = []
+        for number, item in enumerate(items, 1):
+            where = f"{path}: record {number}"
+            try:
+                self._record(where, item)
+            except ValueError as error:
+                wrong.append(f"{where}: {error}")
+        if wrong and len(wrong) == len(items):
+            raise Refused(wrong[0])
+        self._found.notes += wrong
 
     def result(self) -> Imported:
         """All files were taken."""
@@ -151,75 +163,110 @@ class _Reading:
     def _note(self, text: str) -> None:
         self._found.notes.append(text)
 
-    def _users(self, path: str, items: Sequence[Json]) -> None:
-        lines = []
-        for one in items:
-            name, text = str(one["user_id"]), ""
-            try:
-                check_name(name)
-                encoded = _encoded(one, self._hashing)
-                parse_users(f"{name}:{encoded}", path)
-                lines.append(f"{name}:{encoded}\n")
-            except ValueError as error:
-                text = str(error)
-            except FileError as error:
-                text = str(error).rpartition(": ")[2]
-            if str(one.get("is_superuser")).lower() == "true":
-                text = text or "is_superuser is not taken over: rules say what it may"
-            if text:
-                self._note(f"{path}: user {name!r}: {text}")
-        self._found.users = (self._found.users or "") + "".join(lines)
+    def _record(self, where: str, item: object) -> None:
+        """``ValueError`` says why it is none."""
+        if not isinstance(item, Mapping):
+            raise ValueError("it is no object")  # noqa: TRY004 - a wrong record, whatever its type
+        if None in item:
+            raise ValueError("it has more fields than the head of the table")
+        for key, take in {"user_id": self._user, "rules": self._rules, "as": self._ban}.items():
+            if key in item:
+                take(where, item)
+                return
+        raise ValueError("it has none of user_id, rules and as, and so is no user, no rules and no ban")
 
-    def _rules(self, path: str, items: Sequence[Json]) -> None:
-        for one in items:
-            kind = "user" if "username" in one else "client" if "clientid" in one else "all"
-            name = "" if kind == "all" else str(one["username" if kind == "user" else "clientid"])
-            whose = f"{path}: {kind} {name!r}" if name else f"{path}: everybody"
-            if name != name.strip() or not name.isprintable() or "]" in name or (kind != "all" and not name):
-                raise Refused(f"{whose}: this name cannot stand in an ACL file")
-            if not isinstance(one["rules"], list) or not all(isinstance(rule, Mapping) for rule in one["rules"]):
-                raise Refused(f"{whose}: its rules are no list of objects")
-            pattern = kind == "client" and re.search(r"[*?%]", name) is not None
-            if pattern:
-                self._note(f"{whose}: is a pattern here, so that only what is denied was taken over")
-            said = [line for rule in one["rules"] for line in _said(rule, lambda note: self._note(f"{whose}: {note}"))]  # noqa: B023 - called at once
-            kept = [line for line in said if not pattern or line.startswith("deny")]
-            self._sections.setdefault(f"[{kind} {name}]" if name else "[all]", []).extend(kept)
+    def _user(self, where: str, user: Json) -> None:
+        name = _text(user, "user_id")
+        if "password_hash" not in user:
+            raise ValueError(_IN_THE_CLEAR if "password" in user else "it has no password_hash")
+        hashed, salt = _text(user, "password_hash"), _text(user, "salt", "")
+        line, whose = "", f"{where}: user {name!r}"
+        try:
+            check_name(name)
+            line = f"{name}:{_encoded(hashed, salt, self._hashing)}\n"
+        except ValueError as error:
+            self._note(f"{whose} was left out: {error}")
+        else:
+            if str(user.get("is_superuser")).lower() == "true":
+                self._note(f"{whose}: is_superuser is not taken over: rules say what it may")
+        self._found.users = (self._found.users or "") + line
 
-    def _bans(self, path: str, items: Sequence[Json]) -> None:
-        lines = []
-        for one in items:
-            option, who = _OF_BANS.get(str(one["as"])), str(one["who"])
-            seconds = _seconds_left(one.get("until"), self._now)
-            if option is None:
-                self._note(f"{path}: a ban of {one['as']} {who!r} cannot be said")
-            elif seconds is None or seconds > 0:
-                words = ["iot-mqtt", "ctl", "bans", "add", option, who]
-                words += [] if seconds is None else ["--seconds", str(seconds)]
-                words += ["--reason", str(one["reason"])] if one.get("reason") else []
-                lines.append(shlex.join(words) + "\n")
-        self._found.bans = (self._found.bans or "") + "".join(lines)
+    def _rules(self, where: str, item: Json) -> None:
+        keys = [key for key in ("username", "clientid") if key in item]
+        if len(keys) > 1 or (not keys and len(item) > 1):
+            raise ValueError("nothing says whose its rules are")
+        kind = {"username": "user", "clientid": "client"}[keys[0]] if keys else "all"
+        name = _text(item, keys[0]) if keys else ""
+        whose = f"{kind} {name!r}" if keys else "everybody"
+        rules = item["rules"]
+        if name != name.strip() or not name.isprintable() or "]" in name or (keys and not name):
+            if not isinstance(rules, list) or any(_denies(rule) for rule in rules):
+                raise Refused(f"{where}: {whose}: this name cannot stand in an ACL file, and its rules deny something")
+            self._note(f"{where}: {whose} was left out: this name cannot stand in an ACL file")
+            return
+        section = self._sections.setdefault(f"[{kind} {name}]" if keys else "[all]", [])
+        if not isinstance(rules, list):
+            section += _NOTHING
+            raise ValueError(f"its rules are no list: everything is denied to {whose}")  # noqa: TRY004 - as below
+        pattern = kind == "client" and re.search(r"[*?%]", name) is not None
+        if pattern:
+            self._note(f"{where}: {whose}: is a pattern here, so that only what is denied was taken over")
+        said = [line for rule in rules for line in _said(rule, lambda note: self._note(f"{where}: {whose}: {note}"))]
+        section += [line for line in said if not pattern or line.startswith("deny")]
+
+    def _ban(self, where: str, item: Json) -> None:
+        kind, who = _text(item, "as"), _text(item, "who")
+        seconds = None
+        try:
+            seconds = _seconds_left(item.get("until"), self._now)
+        except ValueError:
+            self._note(f"{where}: its until is no time: the ban is for good")
+        line, option = "", _OF_BANS.get(kind)
+        if option is None:
+            self._note(f"{where}: a ban of {kind} {who!r} cannot be said")
+        elif seconds is None or seconds > 0:
+            words = ["iot-mqtt", "ctl", "bans", "add", option, who]
+            words += [] if seconds is None else ["--seconds", str(seconds)]
+            words += ["--reason", str(item["reason"])] if item.get("reason") else []
+            line = shlex.join(words) + "\n"
+        self._found.bans = (self._found.bans or "") + line
 
 
-def _encoded(user: Json, hashing: str | None) -> str:
+def _text(item: Json, key: str, default: str | None = None) -> str:
+    """A field; ``ValueError`` if it is no text."""
+    value = default if item.get(key) is None else item[key]
+    if not isinstance(value, str):
+        raise ValueError(f"its {key} is no text")  # noqa: TRY004 - a wrong record, whatever its type
+    return value
+
+
+def _encoded(hashed: str, salt: str, hashing: str | None) -> str:
     """The hash of a password as a file of users has it; ``ValueError`` says why there is none."""
-    found = str(user.get("password_hash") or "")
-    if re.match(r"\$2[aby]\$", found):
-        return found
     try:
+        if re.match(r"\$2[aby]\$", hashed):
+            kinds.check(hashed)
+            return hashed
         if hashing is None:
             raise ValueError("is no bcrypt, and --hash does not say what it is")
-        if not re.fullmatch(r"(?:[0-9A-Fa-f]{2})+", found):
+        if not re.fullmatch(r"(?:[0-9A-Fa-f]{2})+", hashed):
             raise ValueError("is not hexadecimal")
-        return salted_hashes.encode(hashing, str(user.get("salt") or "").encode(), bytes.fromhex(found))
+        return salted_hashes.encode(hashing, salt.encode(), bytes.fromhex(hashed))
     except ValueError as error:
         raise ValueError(f"its hash {error}: it needs a new password (iot-mqtt passwd)") from error
 
 
-def _said(rule: Json, note: Callable[[str], None]) -> Iterator[str]:
+def _denies(rule: object) -> bool:
+    """Whether a rule may take something away: all do that do not clearly allow."""
+    return not isinstance(rule, Mapping) or rule.get("permission") != "allow"
+
+
+def _said(rule: object, note: Callable[[str], None]) -> Iterator[str]:
     """A rule in our words."""
-    shown = json.dumps(dict(rule), ensure_ascii=False)
-    denies = rule.get("permission") != "allow"
+    shown, denies = json.dumps(rule, ensure_ascii=False), _denies(rule)
+    if not isinstance(rule, Mapping):
+        note(f"{shown} is no rule: everything is denied")
+        yield from _NOTHING
+        return
     topic = str(rule.get("topic", ""))
     levels = [_PLACES.get(level, level) for level in topic.removeprefix("eq ").split("/")]
     odd = [name for name in _CONDITIONS if rule.get(name)]
@@ -267,13 +314,15 @@ def _conditions(rule: Json) -> list[str]:
 
 
 def _seconds_left(until: object, now: float) -> int | None:
-    """None: it is for good."""
+    """None: it is for good. ``ValueError``: it is no time."""
     if until in (None, "", "infinity", "undefined"):
         return None
-    if isinstance(until, int | float):
-        return int(until - now)
+    if isinstance(until, str):
+        moment = datetime.fromisoformat(until)
+        until = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    if isinstance(until, bool) or not isinstance(until, int | float):
+        raise ValueError("it is no time")  # noqa: TRY004 - a wrong record, whatever its type
     try:
-        moment = datetime.fromisoformat(str(until))
-    except ValueError:
-        return None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now)
+        return int(until - now)
+    except OverflowError as error:
+        raise ValueError("it is no time") from error

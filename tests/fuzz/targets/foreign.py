@@ -1,17 +1,21 @@
-"""Files of other brokers that are no texts: ``mosquitto.db`` and tables of EMQX, read or refused with the place."""
+"""Files of other brokers: ``mosquitto.db``, tables of EMQX, answers of its API; read, or refused with the place."""
 
 from __future__ import annotations
 
+import json
 import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from iot_mqtt.app.importing.emqx_archive import TABLES, read_table
+from iot_mqtt.app.importing.emqx_files import import_files
 from iot_mqtt.app.importing.imported import Refused
 from iot_mqtt.app.importing.mosquitto_db import Database
 from iot_mqtt.app.importing.mosquitto_sessions import OldSessions
 from iot_mqtt.app.importing.session_transfer import Transfer
+from iot_mqtt.auth.acl import parse_rules
 from iot_mqtt.codec import encode
 from iot_mqtt.values import ProtocolVersion
 from tests.cases import mosquitto_files as db
@@ -73,7 +77,41 @@ def _tables() -> Iterator[bytes]:
             yield bytes((number,)) + file.read()
 
 
+def run_emqx_file(data: bytes) -> None:
+    """What EMQX's API answers, or a table of users: what is made of it can be written, and its rules read."""
+    choice, content = head(data, 1)
+    with NamedTemporaryFile(suffix=(".json", ".csv")[choice[0] % 2]) as file:
+        file.write(content)
+        file.flush()
+        try:
+            found = import_files([file.name], 1_700_000_000, (None, "sha256,prefix")[choice[0] // 2 % 2])
+        except Refused as error:
+            assert str(error)
+            return
+    parse_rules(found.acl or "", "acl")
+    for text in (found.users, found.acl, found.bans, *found.notes):
+        (text or "").encode()
+
+
+def _records() -> Iterator[bytes]:
+    bcrypt = "$2b$05$KbmD3jZlOVrgEbZ9Y2q5weQbUOkLVEQtL9Ck7kNnwNRSQqSkRHQ3m"
+    rule = {"topic": "a/${clientid}", "permission": "allow", "action": "all", "qos": ["0", 1], "retain": False}
+    users = [{"user_id": "joe", "password_hash": bcrypt}, {"user_id": "ann", "password_hash": "ab" * 32, "salt": "s"}]
+    rules = [{"username": "joe", "rules": [rule]}, {"clientid": "c*", "rules": [rule | {"permission": "deny"}]}]
+    bans = [{"as": "clientid", "who": "c", "until": "2026-01-01T00:00:00Z", "reason": "r"}, {"as": "x", "who": "y"}]
+    for value in ({"data": rules, "meta": {"count": 2, "hasnext": False}}, {"rules": [rule]}, users, bans):
+        yield b"\x02" + json.dumps(value).encode()
+    yield f"\x01user_id,password_hash,salt,is_superuser\njoe,{bcrypt},,true\n".encode()
+
+
 TARGETS = (
+    Target(
+        "emqx-file",
+        run_emqx_file,
+        _records,
+        (b"null", b"[]", b"{}", b"1e400", b'"eq a/+"', b"\\u0000", b"\\ud800", b"\xef\xbb\xbf", b"\n", b"9" * 20),
+        600,
+    ),
     Target(
         "emqx-table", run_emqx_table, _tables, (b"bWLA", b"d\0\x03all", b"m\0\0\0\1a", b"h\2", b"l\0\0\0\1", b"j"), 1500
     ),

@@ -131,6 +131,7 @@ def test_passwords_of_mosquitto_passwd_stay_what_they_are(tmp_path: Path) -> Non
     assert [(one.host, one.port) for one in config.enabled_listeners.values()] == [("127.0.0.1", 1883)]
 
 
+HASHED = bcrypt.hashpw(b"secret", bcrypt.gensalt(5)).decode()
 RULES = [
     {
         "username": "joe",
@@ -198,7 +199,12 @@ def test_files_of_emqx_become_users_rules_and_bans(tmp_path: Path) -> None:
     assert may(acl, ann, "subscribe", "news/x")
     assert (out / "bans.sh").read_text() == "iot-mqtt ctl bans add --client 'c; rm' --reason 'it'\"'\"'s bad'\n"
     told = result.stderr
-    for words in ("'ann': its hash is no bcrypt", "is_superuser", "ipaddr cannot be said", "clientid_re '^a' cannot"):
+    for words in (
+        "'ann' was left out: its hash is no bcrypt",
+        "is_superuser",
+        "ipaddr cannot be said",
+        "clientid_re '^a' cannot",
+    ):
         assert words in told
 
 
@@ -222,9 +228,9 @@ def test_passwords_that_emqx_hashed_with_a_salt_are_kept(tmp_path: Path) -> None
     assert not passwd.verify(str(tmp_path / "out" / "users"), "joe", b"secret ")
     assert len((tmp_path / "out" / "users").read_text().splitlines()) == 1
     for words in (
-        "'short': its hash is no hash of EMQX",
-        "'plain': its hash is not hexadecimal",
-        "'unsalted': its hash",
+        "'short' was left out: its hash is no hash of EMQX",
+        "'plain' was left out: its hash is not hexadecimal",
+        "'unsalted' was left out: its hash",
     ):
         assert words in result.stderr
     result = run("emqx", file, "--hash", "md5,prefix", "-o", tmp_path / "other")
@@ -244,11 +250,159 @@ def test_a_name_makes_no_second_line(tmp_path: Path) -> None:
     assert "a name has no ':' in it" in result.stderr
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", '[{"a": 1}]', '{"data": 5}', '[{"username": "a", "rules": 3}]'])
-def test_what_is_no_file_of_emqx_is_refused(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize("suffix", ["json", "csv"])
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path, suffix: str) -> None:
+    """As editors and Excel write one."""
+    text = f"user_id,password_hash\njoe,{HASHED}\n"
+    if suffix == "json":
+        text = json.dumps([{"user_id": "joe", "password_hash": HASHED}])
+    result = run("emqx", written(tmp_path, f"users.{suffix}", f"\ufeff{text}"), "-o", tmp_path / "out", "--strict")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "out" / "users").read_text() == f"joe:{HASHED}\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "is empty"),
+        ("\ufeff \n", "is empty"),
+        ("{", "is not JSON: Expecting property name"),
+        ("5", "is no list of objects"),
+        ("null", "is no list of objects"),
+        ("[" * 100_000, "is nested more than 64 levels deep"),
+        ("[1e999]", "holds a number that is too large"),
+        ("1" * 5000, "holds a number with more than 4300 digits"),
+        ('["\\ud800"]', "holds a surrogate"),
+        ("[1]", "record 1: it is no object"),
+        ('[{"a": 1}]', "record 1: it has none of user_id, rules and as"),
+        ('{"data": 5}', "is no list of objects"),
+        ('[{"username": "a", "rules": 3}]', "record 1: its rules are no list"),
+        ('[{"user_id": "a", "is_superuser": false}]', "record 1: it has no password_hash"),
+        ('[{"user_id": "a", "password": "secret"}]', "record 1: its password is in the clear, which is not taken over"),
+    ],
+)
+def test_what_is_no_file_of_emqx_is_refused(tmp_path: Path, content: str, says: str) -> None:
     """In one line, and nothing is written."""
-    result = run("emqx", written(tmp_path, "x.json", content), "-o", tmp_path / "out")
-    assert result.exit_code == 1 and result.output.startswith("Error: ") and not (tmp_path / "out").exists()
+    file = written(tmp_path, "x.json", content)
+    result = run("emqx", file, "-o", tmp_path / "out")
+    assert result.exit_code == 1 and result.output.startswith(f"Error: {file}: {says}"), result.output
+    assert result.output.count("\n") == 1 and "secret" not in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_table_is_refused(tmp_path: Path) -> None:
+    """It was cut off, for a head is in the emptiest one."""
+    result = run("emqx", written(tmp_path, "x.csv", ""), "-o", tmp_path / "out")
+    assert result.exit_code == 1 and "x.csv: is empty" in result.output
+
+
+@pytest.mark.parametrize(
+    ("record", "says"),
+    [
+        (None, "it is no object"),
+        (7, "it is no object"),
+        ([[[]]], "it is no object"),
+        ({}, "it has none of user_id, rules and as"),
+        ({"password_hash": HASHED}, "it has none of user_id, rules and as"),
+        ({"user_id": None, "password_hash": HASHED}, "its user_id is no text"),
+        ({"user_id": 5, "password_hash": HASHED}, "its user_id is no text"),
+        ({"user_id": "bad"}, "it has no password_hash"),
+        ({"user_id": "bad", "password": "secret"}, "its password is in the clear, which is not taken over"),
+        ({"user_id": "bad", "password_hash": ["secret"]}, "its password_hash is no text"),
+        ({"user_id": "bad", "password_hash": HASHED, "salt": {}}, "its salt is no text"),
+        ({"username": ["a"], "rules": []}, "its username is no text"),
+        ({"username": "bad", "clientid": "c", "rules": []}, "nothing says whose its rules are"),
+        ({"user": "bad", "rules": []}, "nothing says whose its rules are"),
+        ({"username": "bad", "rules": {"a": []}}, "its rules are no list"),
+        ({"as": 5, "who": "c"}, "its as is no text"),
+        ({"as": "clientid", "who": None}, "its who is no text"),
+        ({"as": "clientid"}, "its who is no text"),
+        ({"as": "clientid", "who": "bad", "until": "soon"}, "its until is no time"),
+        ({"as": "clientid", "who": "bad", "until": True}, "its until is no time"),
+        ({"as": "clientid", "who": "bad", "until": [1]}, "its until is no time"),
+        ({"as": "clientid", "who": "bad", "until": 10**400}, "its until is no time"),
+    ],
+)
+def test_a_bad_record_costs_the_others_nothing(tmp_path: Path, record: object, says: str) -> None:
+    """It is named by its file and its number; with --strict nothing is written."""
+    good = [
+        {"user_id": "joe", "password_hash": HASHED},
+        {"username": "joe", "rules": [{"topic": "a", "permission": "allow", "action": "publish"}]},
+    ]
+    file, out = written(tmp_path, "x.json", [*good, record, {"as": "clientid", "who": "c"}]), tmp_path / "out"
+    result = run("emqx", file, "-o", out, "--strict")
+    assert result.exit_code == 1 and not out.exists(), result.output
+    result = run("emqx", file, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert f"note: {file}: record 3: {says}" in result.stderr and "secret" not in result.stderr
+    assert (out / "users").read_text() == f"joe:{HASHED}\n"
+    assert may(out / "acl", Principal("c", "joe"), "publish", "a")
+    assert (out / "bans.sh").read_text().endswith("iot-mqtt ctl bans add --client c\n")
+
+
+def test_what_cannot_be_read_gives_nobody_more(tmp_path: Path) -> None:
+    """Where rules cannot be read everything is denied; a ban whose end cannot be read is for good."""
+    records = [
+        {"rules": [{"topic": "#", "permission": "allow", "action": "all"}]},
+        {"username": "joe", "rules": None},
+        {"username": "ann", "rules": [None, {"topic": "a", "permission": "allow", "action": "all"}]},
+        {"as": "clientid", "who": "c", "until": "soon"},
+    ]
+    out = tmp_path / "out"
+    result = run("emqx", written(tmp_path, "x.json", records), "-o", out)
+    assert result.exit_code == 0, result.output
+    for user, allowed in (("joe", False), ("ann", False), ("eve", True)):
+        for action in ("publish", "subscribe"):
+            assert may(out / "acl", Principal("c", user), action, "a") is allowed
+    assert (out / "bans.sh").read_text() == "iot-mqtt ctl bans add --client c\n"
+    assert "record 2: its rules are no list: everything is denied to user 'joe'" in result.stderr
+    assert "record 4: its until is no time: the ban is for good" in result.stderr
+
+
+def test_a_name_that_no_acl_file_can_hold_is_left_out_with_what_it_may(tmp_path: Path) -> None:
+    """But not with what it may not: somebody would get more."""
+    records: list[dict[str, Any]] = [
+        {"username": name, "rules": [{"topic": "a", "permission": "allow", "action": "all"}]} for name in ("a]", "joe")
+    ]
+    file, out = written(tmp_path, "x.json", records), tmp_path / "out"
+    result = run("emqx", file, "-o", out)
+    assert result.exit_code == 0 and "record 1: user 'a]' was left out" in result.stderr, result.output
+    assert "a]" not in (out / "acl").read_text()
+    records[0]["rules"][0]["permission"] = "deny"
+    result = run("emqx", written(tmp_path, "x.json", records), "-o", tmp_path / "other")
+    assert result.exit_code == 1 and not (tmp_path / "other").exists()
+    assert f"Error: {file}: record 1: user 'a]': this name cannot stand in an ACL file" in result.stderr
+
+
+def test_a_line_of_a_table_with_too_few_or_too_many_fields_is_a_bad_record(tmp_path: Path) -> None:
+    """Unless what is missing may be."""
+    lines = f"user_id,password_hash,salt\njoe,{HASHED}\nann\neve,{HASHED},,x\n"
+    result = run("emqx", written(tmp_path, "x.csv", lines), "-o", tmp_path / "out")
+    assert result.exit_code == 0 and (tmp_path / "out" / "users").read_text() == f"joe:{HASHED}\n"
+    for says in ("2: its password_hash is no text", "3: it has more fields than the head of the table"):
+        assert f"record {says}" in result.stderr
+
+
+@pytest.mark.parametrize("hashing", [(), ("--hash", "sha256,prefix"), ("--hash", "pbkdf2-sha256,4096")])
+@pytest.mark.parametrize("password", ["hunter2", "deadbeef" * 8, "$2b$05$x"])
+def test_a_password_in_the_clear_does_not_become_a_hash(
+    tmp_path: Path, hashing: tuple[str, ...], password: str
+) -> None:
+    """``password_hash_algorithm: plain`` keeps it in the place of the hash, without a salt."""
+    file = written(tmp_path, "x.json", [{"user_id": "joe", "password_hash": password, "salt": ""}])
+    result = run("emqx", file, *hashing, "-o", tmp_path / "out")
+    assert result.exit_code == 0 and (tmp_path / "out" / "users").read_text() == "", result.output
+    assert "record 1: user 'joe' was left out: its hash " in result.stderr
+    assert "it needs a new password (iot-mqtt passwd)" in result.stderr and password not in result.stderr
+
+
+def test_hashes_that_cannot_be_verified_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    """Those users are left out where --hash is."""
+    file = written(tmp_path, "x.json", [{"user_id": "joe", "password_hash": "hunter2"}])
+    result = run("emqx", file, "--hash", "plain", "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    words = "plain is none of EMQX's that can be verified here; without --hash its users are left out, and named"
+    assert words in " ".join(result.output.split())
 
 
 def page(folder: Path, number: int, bans: range, count: int | None = 250, *, goes_on: bool | None = None) -> Path:
