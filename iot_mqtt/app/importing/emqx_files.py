@@ -27,14 +27,17 @@ from iot_mqtt.app.importing.imported import Imported, Refused
 from iot_mqtt.auth import kinds, salted_hashes
 from iot_mqtt.auth.acl import parse_rule
 from iot_mqtt.auth.files import FileError, read_text
+from iot_mqtt.auth.rules import PLACEHOLDERS
 from iot_mqtt.auth.users import check_name
 from iot_mqtt.errors import MqttError
 from iot_mqtt.ports.json_reader import read_json
 
-_PLACES = {"${clientid}": "%c", "${username}": "%u", "%c": "%c", "%u": "%u"}
+_PLACES = {"${clientid}": "%c", "${username}": "%u"}
 _ACTIONS = {"publish": ("publish",), "subscribe": ("read",), "all": ("publish", "read")}
+_RETAIN = {"true": "retain", "false": "noretain", "all": "", "none": ""}
 #: Further conditions of a rule, which have no word here.
 _CONDITIONS = ("ipaddr", "username_re", "clientid_re", "listener_re", "zone_re", "listener", "zone", "conditions")
+_MEETS = "a subscription that meets what is denied is refused here; EMQX accepts it, and sends what is denied, too"
 #: What leaves somebody no right.
 _NOTHING = ("deny publish #", "deny read #")
 _IN_THE_CLEAR = "its password is in the clear, which is not taken over: give it a new one with iot-mqtt passwd"
@@ -156,6 +159,8 @@ class _Reading:
             found.acl = "".join(f"{one}\n" + "".join(f"{rule}\n" for rule in sections[one]) for one in order)
             found.keys["auth.acl_file"] = "acl"
             found.notes.append("what no rule speaks of is denied here; there authorization.no_match says so")
+            if "\ndeny read " in found.acl:
+                found.notes.append(_MEETS)
         if found.users is not None:
             found.keys["auth.users_file"] = "users"
         return found
@@ -183,6 +188,8 @@ class _Reading:
         line, whose = "", f"{where}: user {name!r}"
         try:
             check_name(name)
+            if user.get("namespace"):
+                raise ValueError(f"it is of the namespace {user['namespace']} alone")
             line = f"{name}:{_encoded(hashed, salt, self._hashing)}\n"
         except ValueError as error:
             self._note(f"{whose} was left out: {error}")
@@ -229,6 +236,8 @@ class _Reading:
             words += [] if seconds is None else ["--seconds", str(seconds)]
             words += ["--reason", str(item["reason"])] if item.get("reason") else []
             line = shlex.join(words) + "\n"
+            if kind == "clientid" and re.search(r"[*?]", who):
+                self._note(f"{where}: the client id {who!r} is a pattern here, so that more clients are banned")
         self._found.bans = (self._found.bans or "") + line
 
 
@@ -267,34 +276,55 @@ def _said(rule: object, note: Callable[[str], None]) -> Iterator[str]:
         note(f"{shown} is no rule: everything is denied")
         yield from _NOTHING
         return
-    topic = str(rule.get("topic", ""))
-    levels = [_PLACES.get(level, level) for level in topic.removeprefix("eq ").split("/")]
-    odd = [name for name in _CONDITIONS if rule.get(name)]
-    if any("${" in level for level in levels) or (topic.startswith("eq ") and set(levels) & {"+", "#"}):
-        odd.append("topic")
-        levels = ["+" if "${" in level else level for level in levels]
+    actions, conditions = _ACTIONS.get(str(rule.get("action"))), _conditions(rule)
+    filter, exact = _filter(rule.get("topic"))
+    sayable = {
+        **{name: not rule.get(name) for name in _CONDITIONS},
+        "permission": rule.get("permission") in ("allow", "deny"),
+        "action": actions is not None,
+        "topic": exact,
+        "qos or retain": conditions is not None,
+    }
+    odd = ", ".join(name for name, can in sayable.items() if not can)
     if odd and not denies:
-        note(f"{shown} was left out: {', '.join(odd)} cannot be said")
+        note(f"{shown} was left out: {odd} cannot be said")
         return
     if odd:
-        note(f"{shown} denies more than before: {', '.join(odd)} cannot be said")
-    for action in _ACTIONS.get(str(rule.get("action")), _ACTIONS["all"] if denies else ()):
-        conditions = _conditions(rule)
+        note(f"{shown} denies more than before: {odd} cannot be said")
+    for action in actions or _ACTIONS["all"]:
+        limits = conditions or [""]
         if action == "read":
+            if any(one.startswith("qos") for one in limits):
+                became = "denies more than before" if denies else "was left out for subscriptions"
+                note(f"{shown} {became}: qos cannot be said of subscriptions")
+                if not denies:
+                    continue
             # Whether a message is retained is nothing that one subscribes to.
-            if not denies and any(one.startswith("qos") for one in conditions):
-                note(f"{shown} was left out for subscriptions: qos cannot be said of them")
-                continue
-            conditions = [""]
-        for condition in conditions:
-            yield from _checked(denies, action, condition, "/".join(levels), lambda text: note(f"{shown}: {text}"))
+            limits = [""]
+        for limit in limits:
+            yield from _checked(denies, action, limit, filter, lambda text: note(f"{shown}: {text}"))
+
+
+def _filter(topic: object) -> tuple[str, bool]:
+    """A filter with all that a topic of EMQX stands for, and whether that is all."""
+    if not isinstance(topic, str):
+        return "#", False
+    literal, exact, levels = topic.startswith("eq "), True, []
+    signs = (*PLACEHOLDERS, "+", "#") if literal else PLACEHOLDERS
+    for level in topic.removeprefix("eq ").split("/"):
+        said = level if literal else _PLACES.get(level, level)
+        if level in signs or (not literal and "${" in said):
+            exact, said = False, "#" if level == "#" else "+"
+        levels.append(said)
+    return "/".join(levels), exact
 
 
 def _checked(denies: bool, action: str, condition: str, filter: str, note: Callable[[str], None]) -> Iterator[str]:
     """The rule, if it is one; what denies denies everything if it cannot be said."""
     line = " ".join(part for part in ("deny" if denies else "allow", action, condition, filter) if part)
     try:
-        parse_rule(line, 1, "")
+        if getattr(parse_rule(line.strip(), 1, ""), "filter", None) != filter:
+            raise ValueError("its topic cannot be said")
     except (ValueError, MqttError) as error:
         note(str(error))
         if denies:
@@ -303,14 +333,14 @@ def _checked(denies: bool, action: str, condition: str, filter: str, note: Calla
         yield line
 
 
-def _conditions(rule: Json) -> list[str]:
-    """One for each QoS, if not all of them are meant."""
+def _conditions(rule: Json) -> list[str] | None:
+    """One for each QoS, if not all of them are meant. None: they cannot be said."""
     told = rule.get("qos")
-    levels = {str(one) for one in (told if isinstance(told, list) else [told])} & {"0", "1", "2"}
-    retain = {"true": "retain", "false": "noretain"}.get(str(rule.get("retain")).lower(), "")
-    if len(levels) in (0, 3):
-        return [retain]
-    return [f"qos={level} {retain}".strip() for level in sorted(levels)]
+    levels = {"0", "1", "2"} if told is None else {str(one) for one in (told if isinstance(told, list) else [told])}
+    retain = _RETAIN.get(str(rule.get("retain")).lower())
+    if retain is None or not levels or not levels <= {"0", "1", "2"}:
+        return None
+    return [retain] if len(levels) == 3 else [f"qos={level} {retain}".strip() for level in sorted(levels)]
 
 
 def _seconds_left(until: object, now: float) -> int | None:

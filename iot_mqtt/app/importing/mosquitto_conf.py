@@ -191,7 +191,10 @@ class _Reading:
             listener.barred.append("a socket of this machine is no listener here")
 
     def _protocol(self, line: _Line) -> None:
-        self._listener(line).websockets = line.value == "websockets"
+        listener = self._listener(line)
+        listener.websockets = line.value == "websockets"
+        if line.value not in ("mqtt", "websockets"):
+            listener.barred.append(f"protocol: {line.value} is not spoken here")
 
     def _identity(self, line: _Line) -> None:
         listener = self._listener(line)
@@ -330,7 +333,10 @@ def _lines(path: str, *, included: bool = False) -> Iterator[_Line]:
         if key != "include_dir":
             yield _Line(path, number, key, value.strip())
         elif not included:  # mosquitto passes over it in a file that is included
-            for below in sorted(Path(value.strip()).glob("*.conf")):
+            folder = Path(value.strip())
+            if not folder.is_dir():
+                raise Refused(f"{path}:{number}: include_dir: {folder} is no directory")
+            for below in sorted(folder.glob("*.conf")):
                 yield from _lines(str(below), included=True)
 
 

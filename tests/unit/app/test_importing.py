@@ -405,6 +405,102 @@ def test_hashes_that_cannot_be_verified_are_refused_with_the_way_out(tmp_path: P
     assert words in " ".join(result.output.split())
 
 
+NO_MATCH = "note: what no rule speaks of is denied here; there authorization.no_match says so"
+DENIED = (
+    "note: a subscription that meets what is denied is refused here; EMQX accepts it, and sends what is denied, too"
+)
+
+
+def rule(permission: object, action: object, topic: object = "a", **more: object) -> dict[str, object]:
+    return {"topic": topic, "permission": permission, "action": action, **more}
+
+
+@pytest.mark.parametrize(
+    ("one", "words", "lines"),
+    [
+        (rule("allow", "pub"), "was left out: action", []),
+        (rule("deny", ["publish"]), "denies more than before: action", ["deny publish a", "deny read a"]),
+        (rule("perhaps", "publish"), "denies more than before: permission", ["deny publish a"]),
+        (rule("allow", "publish", qos=[3]), "was left out: qos or retain", []),
+        (rule("allow", "publish", qos=[0, 7]), "was left out: qos or retain", []),
+        (rule("allow", "publish", qos=[]), "was left out: qos or retain", []),
+        (rule("allow", "publish", retain="some"), "was left out: qos or retain", []),
+        (rule("deny", "publish", qos={}), "denies more than before: qos or retain", ["deny publish a"]),
+        (rule("deny", "publish", retain=5), "denies more than before: qos or retain", ["deny publish a"]),
+        (rule("allow", "subscribe", qos=[1]), "was left out for subscriptions: qos", []),
+        (rule("deny", "subscribe", qos=[1]), "denies more than before: qos", ["deny read a"]),
+        (rule("deny", "all", qos=[1]), "denies more than before: qos", ["deny publish qos=1 a", "deny read a"]),
+        (rule("allow", "publish", "a/%c"), "was left out: topic", []),
+        (rule("deny", "publish", "%u/a"), "denies more than before: topic", ["deny publish +/a"]),
+        (rule("allow", "publish", "a/${clientid}-x"), "was left out: topic", []),
+        (rule("allow", "publish", "eq a/+"), "was left out: topic", []),
+        (rule("deny", "publish", "eq #"), "denies more than before: topic", ["deny publish #"]),
+        (rule("allow", "publish", " a"), "its topic cannot be said", []),
+        (rule("allow", "publish", "a "), "its topic cannot be said", []),
+        (rule("allow", "publish", "retain a"), "its topic cannot be said", []),
+        (rule("deny", "publish", "qos=1 a"), "its topic cannot be said", ["deny publish #"]),
+        (rule("allow", "publish", 5), "was left out: topic", []),
+        (rule("deny", "publish", None), "denies more than before: topic", ["deny publish #"]),
+        (rule("deny", "publish", ipaddr="10.0.0.1"), "denies more than before: ipaddr", ["deny publish a"]),
+    ],
+)
+def test_what_is_not_as_it_was_is_told_and_strictly_nothing_is_written(
+    tmp_path: Path, one: object, words: str, lines: list[str]
+) -> None:
+    """Rules of EMQX: never wider, and never in silence."""
+    file, out = written(tmp_path, "all.json", {"rules": [one]}), tmp_path / "out"
+    result = run("emqx", file, "-o", out, "--strict")
+    assert result.exit_code == 1 and not out.exists() and "nothing was written" in result.stderr
+    result = run("emqx", file, "-o", out)
+    assert result.exit_code == 0, result.output
+    (note,) = {*result.stderr.splitlines()} - {NO_MATCH, DENIED}
+    assert words in note and note.startswith(f"note: {file}: record 1: everybody: ")
+    assert (out / "acl").read_text().splitlines() == ["[all]", *lines]
+
+
+@pytest.mark.parametrize(
+    ("one", "lines"),
+    [
+        (rule("allow", "all", "a/${username}", qos=None, retain=None), ["allow publish a/%u", "allow read a/%u"]),
+        (rule("allow", "publish", "eq a/b c", retain="all"), ["allow publish a/b c"]),
+        (rule("allow", "publish", "eq a/${clientid}"), ["allow publish a/${clientid}"]),
+        (rule("allow", "subscribe", "${clientid}/#", qos=[0, 1, 2], retain=True), ["allow read %c/#"]),
+        (rule("deny", "publish", qos="1", retain=True, zone=None), ["deny publish qos=1 retain a"]),
+    ],
+)
+def test_of_what_is_as_it_was_nothing_is_told_but_who_decides_the_rest(
+    tmp_path: Path, one: object, lines: list[str]
+) -> None:
+    """Which is different for all rules, and so is no reason to look for one that is."""
+    result = run("emqx", written(tmp_path, "all.json", {"rules": [one]}), "-o", tmp_path / "out")
+    assert result.exit_code == 0 and result.stderr.splitlines() == [NO_MATCH]
+    assert (tmp_path / "out" / "acl").read_text().splitlines() == ["[all]", *lines]
+
+
+def test_that_a_denied_topic_has_a_wider_subscription_refused_is_told(tmp_path: Path) -> None:
+    """EMQX lets in a subscription to # where only a/b is denied."""
+    one = rule("deny", "subscribe", "a/b")
+    result = run("emqx", written(tmp_path, "all.json", {"rules": [one]}), "-o", tmp_path / "out")
+    assert result.exit_code == 0 and DENIED in result.stderr.splitlines()
+
+
+def test_users_of_a_namespace_and_bans_that_become_wider_are_told(tmp_path: Path) -> None:
+    """A namespace is nothing here, and a client id with a sign is a pattern."""
+    records = [
+        {"user_id": "joe", "password_hash": HASHED, "namespace": "tenant"},
+        {"user_id": "ann", "password_hash": HASHED, "namespace": None},
+        {"as": "clientid", "who": "c*"},
+        {"as": "username", "who": "u*"},
+    ]
+    file = written(tmp_path, "x.json", records)
+    result = run("emqx", file, "-o", tmp_path / "out")
+    assert result.exit_code == 0 and (tmp_path / "out" / "users").read_text() == f"ann:{HASHED}\n"
+    assert result.stderr.splitlines() == [
+        f"note: {file}: record 1: user 'joe' was left out: it is of the namespace tenant alone",
+        f"note: {file}: record 3: the client id 'c*' is a pattern here, so that more clients are banned",
+    ]
+
+
 def page(folder: Path, number: int, bans: range, count: int | None = 250, *, goes_on: bool | None = None) -> Path:
     """A page of bans as the API answers it."""
     meta = {"page": number, "limit": 100, "hasnext": number < 3 if goes_on is None else goes_on}

@@ -271,3 +271,19 @@ def test_rules_of_users_whom_nobody_verifies_are_told(folder: Path) -> None:
 def test_what_is_not_taken_over_is_told_with_what_there_is(folder: Path, line: str, words: str) -> None:
     """The note says what is true here, and what to do."""
     assert Taken(folder, f"{OPEN}{line}\n").told(line.split(maxsplit=1)[0], words)
+
+
+def test_a_folder_that_is_not_there_is_no_empty_one(folder: Path) -> None:
+    """mosquitto does not start; without its files everybody of this machine would be let in."""
+    file = folder / "mosquitto.conf"
+    file.write_text(f"listener 1001\ninclude_dir {folder}/conf.d\n")
+    result = CliRunner().invoke(main, ["import", "mosquitto", str(file), "-o", str(folder / "out")])
+    assert result.exit_code == 1 and f"{file}:2: include_dir: {folder}/conf.d is no directory" in result.output
+    assert not (folder / "out").exists()
+
+
+def test_a_listener_of_another_protocol_is_left_out(folder: Path) -> None:
+    """It was opened for MQTT."""
+    taken = Taken(folder, PLANT + "listener 1002\nprotocol http_api\nallow_anonymous true\n")
+    assert taken.doors == {1001: ("file",)}
+    assert taken.told("listener 1002 was left out", "protocol: http_api")
