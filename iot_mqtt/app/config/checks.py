@@ -95,12 +95,18 @@ def uplink_rule_problems(loaded: LoadedConfig) -> Iterator[Problem]:
     rules, mistakes = rules_of(uplink.rules)
     for wrong in mistakes:
         yield _problem(loaded, "uplink.rules", wrong)
-    commands = uplink.commands.topic
-    if uplink.kind == "kafka" and commands is not None:
+    if uplink.kind == "kafka":
+        # Whoever may publish what a rule wants would command every device, or be taken for what nobody could deal with.
+        ours = {
+            "uplink.commands.dead_letters": uplink.commands.dead_letters,
+            "uplink.kafka.dead_letters": uplink.kafka.dead_letters,
+            "uplink.commands.topic": uplink.commands.topic,
+        }
+        keys = {folded(name): key for key, name in ours.items() if name is not None}
         for rule in rules:
-            # Whoever may publish what the rule wants would command every device.
-            if folded(rule.to) == folded(commands):
-                text = f"{rule.filter!r}: to is {rule.to}, which is uplink.commands.topic; let it have another topic"
+            if (key := keys.get(folded(rule.certain_to))) is not None:
+                may = "is" if rule.to_template is None else "may be"
+                text = f"{rule.filter!r}: to is {rule.to}, which {may} {key}; let it have another topic"
                 yield _problem(loaded, "uplink.rules", text)
     if uplink.kind != "none" and not uplink.rules:
         yield _problem(loaded, "uplink.rules", f"must say what goes up with uplink.kind: {uplink.kind}")

@@ -97,8 +97,7 @@ class Rules:
 
     def __init__(self, rules: Sequence[Rule], reserved: Collection[str] = ()) -> None:
         self.rules = tuple(rules)
-        own = {rule.to if rule.to_template is None else rule.to_template.other for rule in rules}
-        self.names = Names(own.union(reserved))
+        self.names = Names({rule.certain_to for rule in rules}.union(reserved))
         #: By QoS: the first rule of a topic.
         self._found: tuple[dict[bytes, Rule | None], ...] = ({}, {}, {})
         #: By QoS: all that a topic's messages may go by, where the first one does not say it all; and whether that

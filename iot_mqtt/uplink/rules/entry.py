@@ -94,6 +94,11 @@ class Rule:
         for name, value in made.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def certain_to(self) -> str:
+        """A topic that it writes to, whatever messages say; a template's is the one with ``other``."""
+        return self.to if self.to_template is None else self.to_template.other
+
     def entry(self) -> dict[str, object]:
         """As it can be written: what is not the default."""
         found: dict[str, object] = {"filter": self.filter}

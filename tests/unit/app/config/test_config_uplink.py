@@ -28,6 +28,23 @@ def test_one_key_is_enough() -> None:
             "uplink.rules",
             "'b/#': to is iot_commands, which is uplink.commands.topic",
         ),
+        (
+            ["uplink.kind=kafka", "uplink.commands.topic=iot.other", "uplink.rules=[{filter: a, to: 'iot.{client}'}]"],
+            "uplink.rules",
+            "'a': to is iot.{client}, which may be uplink.commands.topic",
+        ),
+        (
+            ["uplink.kind=kafka", "uplink.rules=[{filter: a, to: iot.dead}]", "uplink.commands.dead_letters=null"],
+            "uplink.rules",
+            "'a': to is iot.dead, which is uplink.kafka.dead_letters",
+        ),
+        (
+            ["uplink.kind=kafka", "uplink.rules=[{filter: a, to: my.dead}]", "uplink.commands.dead_letters=my.dead"],
+            "uplink.rules",
+            "'a': to is my.dead, which is uplink.commands.dead_letters",
+        ),
+        (["uplink.rules=[{filter: a, to: $SYS/x}]"], "uplink.rules", "entry 1: to must be letters, digits"),
+        (["uplink.rules=[{filter: $share/g/a}]"], "uplink.rules", "entry 1: filter '$share/g/a': what begins with $"),
         (["uplink.kind=none", "uplink.ack=kafka"], "uplink.ack", "needs uplink.kind: kafka, not none"),
         (["uplink.file.rotate_bytes=1"], "uplink.file.rotate_bytes", "must be 4096 or more"),
     ],
