@@ -109,6 +109,8 @@ class _Reading:
         self._now = now
         self._hashing = hashing
         self._found = Imported()
+        #: Their lines, by name.
+        self._users: dict[str, str] = {}
         self._sections: dict[str, list[str]] = {}
         #: By what names a record in it.
         self._answers: dict[str, _Answer] = {}
@@ -162,6 +164,7 @@ class _Reading:
             if "\ndeny read " in found.acl:
                 found.notes.append(_MEETS)
         if found.users is not None:
+            found.users = "".join(self._users.values())
             found.keys["auth.users_file"] = "users"
         return found
 
@@ -185,18 +188,20 @@ class _Reading:
         if "password_hash" not in user:
             raise ValueError(_IN_THE_CLEAR if "password" in user else "it has no password_hash")
         hashed, salt = _text(user, "password_hash"), _text(user, "salt", "")
-        line, whose = "", f"{where}: user {name!r}"
+        whose, before = f"{where}: user {name!r}", self._users.pop(name, None)
         try:
             check_name(name)
             if user.get("namespace"):
                 raise ValueError(f"it is of the namespace {user['namespace']} alone")
-            line = f"{name}:{_encoded(hashed, salt, self._hashing)}\n"
+            self._users[name] = f"{name}:{_encoded(hashed, salt, self._hashing)}\n"
         except ValueError as error:
             self._note(f"{whose} was left out: {error}")
         else:
             if str(user.get("is_superuser")).lower() == "true":
                 self._note(f"{whose}: is_superuser is not taken over: rules say what it may")
-        self._found.users = (self._found.users or "") + line
+        if before not in (None, self._users.get(name)):
+            self._note(f"{whose} is there before: the last one counts, as in EMQX")
+        self._found.users = ""  # there is a list of them, whoever is left of it
 
     def _rules(self, where: str, item: Json) -> None:
         keys = [key for key in ("username", "clientid") if key in item]

@@ -16,6 +16,7 @@ from iot_mqtt.app.importing.mosquitto_db import Database
 from iot_mqtt.app.importing.mosquitto_sessions import OldSessions
 from iot_mqtt.app.importing.session_transfer import Transfer
 from iot_mqtt.auth.acl import parse_rules
+from iot_mqtt.auth.users import parse_users
 from iot_mqtt.codec import encode
 from iot_mqtt.values import ProtocolVersion
 from tests.cases import mosquitto_files as db
@@ -89,6 +90,7 @@ def run_emqx_file(data: bytes) -> None:
             assert str(error)
             return
     parse_rules(found.acl or "", "acl")
+    parse_users(found.users or "", "users")
     for text in (found.users, found.acl, found.bans, *found.notes):
         (text or "").encode()
 
@@ -96,7 +98,9 @@ def run_emqx_file(data: bytes) -> None:
 def _records() -> Iterator[bytes]:
     bcrypt = "$2b$05$KbmD3jZlOVrgEbZ9Y2q5weQbUOkLVEQtL9Ck7kNnwNRSQqSkRHQ3m"
     rule = {"topic": "a/${clientid}", "permission": "allow", "action": "all", "qos": ["0", 1], "retain": False}
-    users = [{"user_id": "joe", "password_hash": bcrypt}, {"user_id": "ann", "password_hash": "ab" * 32, "salt": "s"}]
+    users = [{"user_id": "joe", "password_hash": bcrypt}] * 2 + [
+        {"user_id": "ann", "password_hash": "ab" * 32, "salt": "s"}
+    ]
     rules = [{"username": "joe", "rules": [rule]}, {"clientid": "c*", "rules": [rule | {"permission": "deny"}]}]
     bans = [{"as": "clientid", "who": "c", "until": "2026-01-01T00:00:00Z", "reason": "r"}, {"as": "x", "who": "y"}]
     for value in ({"data": rules, "meta": {"count": 2, "hasnext": False}}, {"rules": [rule]}, users, bans):

@@ -383,6 +383,31 @@ def test_a_line_of_a_table_with_too_few_or_too_many_fields_is_a_bad_record(tmp_p
         assert f"record {says}" in result.stderr
 
 
+@pytest.mark.parametrize("files", [1, 2])
+def test_of_a_user_who_is_there_twice_the_last_one_counts(tmp_path: Path, files: int) -> None:
+    """As where EMQX imports users; it is told, unless both are the same."""
+    other = bcrypt.hashpw(b"other", bcrypt.gensalt(5)).decode()
+    first = [{"user_id": name, "password_hash": HASHED} for name in ("joe", "ann", "eve")]
+    second = [
+        {"user_id": "joe", "password_hash": other},
+        {"user_id": "ann", "password_hash": HASHED},
+        {"user_id": "eve", "password_hash": "md5"},
+    ]
+    lists = [first + second] if files == 1 else [first, second]
+    paths = [written(tmp_path, f"{number}.json", users) for number, users in enumerate(lists)]
+    result = run("emqx", *paths, "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert sorted((tmp_path / "out" / "users").read_text().splitlines()) == [f"ann:{HASHED}", f"joe:{other}"]
+    twice = [
+        line for line in result.stderr.splitlines() if line.endswith("is there before: the last one counts, as in EMQX")
+    ]
+    number = 4 if files == 1 else 1
+    assert twice == [
+        f"note: {paths[-1]}: record {number}: user 'joe' is there before: the last one counts, as in EMQX",
+        f"note: {paths[-1]}: record {number + 2}: user 'eve' is there before: the last one counts, as in EMQX",
+    ]
+
+
 @pytest.mark.parametrize("hashing", [(), ("--hash", "sha256,prefix"), ("--hash", "pbkdf2-sha256,4096")])
 @pytest.mark.parametrize("password", ["hunter2", "deadbeef" * 8, "$2b$05$x"])
 def test_a_password_in_the_clear_does_not_become_a_hash(
